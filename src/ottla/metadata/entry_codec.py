@@ -40,7 +40,7 @@ _EMPTY_BYTES = len(b'{"format":%d,"records":[]}' % FORMAT)
 
 def encode(records: Iterable[Record]) -> bytes:
     """One entry. EntryTooLarge above 512 KiB, InvalidRecord if `decode` would refuse a record."""
-    entry = _document_of([dump(_write(record)) for record in records])
+    entry = dump({"format": FORMAT, "records": [_write(record) for record in records]})
     if len(entry) > ENTRY_BYTES_MAX:
         raise EntryTooLarge(len(entry))
     return entry

@@ -13,11 +13,15 @@ import json
 from collections.abc import Callable, Set
 from dataclasses import fields
 from enum import Enum
+from functools import lru_cache
 from math import isfinite
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from ottla.protocol.primitives import Uuid
+
+UUIDS_CACHED_MAX = 4_096
+ROWS_CACHED_MAX = 4_096
 
 
 class JsonMismatch(ValueError):
@@ -90,6 +94,18 @@ def object_codec(kind: type) -> JsonCodec:
     defaults = {each.name: each.default for each in fields(kind) if each.metadata == ADDED_LATER}
 
     writes = [(name, form.write) for name, form in forms.items()]
+    reads: dict[tuple[str, ...], list[tuple[str, Callable[[Any], Any]]]] = {}
+
+    def reads_of(found: dict[str, Any]) -> list[tuple[str, Callable[[Any], Any]]]:
+        """The fields of an object, each with its reader."""
+        expected = {name: form.read for name, form in forms.items() if name in found}
+        if found.keys() != expected.keys() or forms.keys() - expected.keys() - defaults.keys():
+            raise JsonMismatch(_difference(found, forms.keys() - defaults.keys(), forms.keys()))
+        names = tuple(found)
+        if names == tuple(sorted(names)):
+            # As we write them. So there are few of these, and most objects have the same.
+            reads[names] = list(expected.items())
+        return list(expected.items())
 
     def write(value: Any) -> dict[str, Any]:
         written = {}
@@ -106,17 +122,14 @@ def object_codec(kind: type) -> JsonCodec:
 
     def read(found: Any) -> Any:
         _expect(found, dict)
-        expected = forms
-        if found.keys() != forms.keys():
-            expected = {name: form for name, form in forms.items() if name in found}
-            if found.keys() != expected.keys() or forms.keys() - expected.keys() - defaults.keys():
-                raise JsonMismatch(_difference(found, forms.keys() - defaults.keys(), forms.keys()))
+        expected = reads.get(tuple(found)) or reads_of(found)
         values = {}
-        for name, form in expected.items():
-            try:
-                values[name] = form.read(found[name])
-            except JsonMismatch as mismatch:
-                raise mismatch.inside(name) from None
+        name = ""
+        try:
+            for name, read_field in expected:
+                values[name] = read_field(found[name])
+        except JsonMismatch as mismatch:
+            raise mismatch.inside(name) from None
         for name, default in defaults.items():
             if name in values and values[name] == default:
                 raise JsonMismatch("a default, which is left out").inside(name)
@@ -195,13 +208,22 @@ def _float(value: Any) -> float:
     return checked
 
 
+# The partitions of a topic share its id.
+_text_of = lru_cache(UUIDS_CACHED_MAX)(str)
+
+
 def _write_uuid(value: Any) -> str:
     _expect(value, Uuid)
-    return str(value)
+    return _text_of(value)
 
 
 def _read_uuid(found: Any) -> Uuid:
     _expect(found, str)
+    return _uuid_of(found)
+
+
+@lru_cache(UUIDS_CACHED_MAX)
+def _uuid_of(found: str) -> Uuid:
     try:
         value = Uuid.parse(found)
     except ValueError:
@@ -277,24 +299,33 @@ def _optional_codec(form: JsonCodec) -> JsonCodec:
 
 
 def _list_codec(form: JsonCodec) -> JsonCodec:
-    def convert(items: Any, item_of: Callable[[Any], Any]) -> list[Any]:
-        converted: list[Any] = []
-        try:
-            for item in items:
-                converted.append(item_of(item))
-        except JsonMismatch as mismatch:
-            raise mismatch.inside(f"[{len(converted)}]") from None
-        return converted
+    write_item, read_item = form
 
     def write(value: Any) -> list[Any]:
         _expect(value, tuple)
-        return convert(value, form.write)
+        try:
+            return [write_item(item) for item in value]
+        except JsonMismatch:
+            raise _first_mismatch(value, write_item) from None
 
     def read(found: Any) -> tuple[Any, ...]:
         _expect(found, list)
-        return tuple(convert(found, form.read))
+        try:
+            return tuple([read_item(item) for item in found])
+        except JsonMismatch:
+            raise _first_mismatch(found, read_item) from None
 
     return JsonCodec(write, read)
+
+
+def _first_mismatch(items: Any, convert: Callable[[Any], Any]) -> JsonMismatch:
+    """The mismatch of the first item that cannot be converted, with its index."""
+    for index, item in enumerate(items):
+        try:
+            convert(item)
+        except JsonMismatch as mismatch:
+            return mismatch.inside(f"[{index}]")
+    raise AssertionError("all items were converted")
 
 
 def _class_codec(kind: type) -> JsonCodec:
@@ -332,15 +363,26 @@ def _row_codec(kind: type) -> JsonCodec:
     """A NamedTuple: small and frequent, so it is written without field names."""
     hints = get_type_hints(kind, include_extras=True)
     forms = [codec_of(hint) for hint in hints.values()]
+    writes, reads = [form.write for form in forms], [form.read for form in forms]
 
     def write(value: Any) -> list[Any]:
         _expect(value, kind)
-        return [form.write(item) for form, item in zip(forms, value, strict=True)]
+        return [write_item(item) for write_item, item in zip(writes, value, strict=True)]
+
+    def make(*found: Any) -> Any:
+        return kind(*[read_item(item) for read_item, item in zip(reads, found, strict=True)])
+
+    # Equal rows are one object. By type, because in Python True equals 1.
+    make_once = lru_cache(ROWS_CACHED_MAX, typed=True)(make)
 
     def read(found: Any) -> Any:
         _expect(found, list)
         if len(found) != len(forms):
             raise JsonMismatch(f"{len(forms)} values expected, {len(found)} found")
-        return kind(*(form.read(item) for form, item in zip(forms, found, strict=True)))
+        try:
+            return make_once(*found)
+        except TypeError:
+            # An item that has no hash.
+            return make(*found)
 
     return JsonCodec(write, read)

@@ -147,7 +147,7 @@ class Replicas:
     @staticmethod
     def _take(replica: Replica, record: PartitionRecord) -> None:
         partition, before = replica.partition, replica.high_watermark
-        led = partition.is_leader
+        led, leadership = partition.is_leader, (partition.leader, partition.leader_epoch)
         begins = partition.assign(record, replica.end_offset)
         if led and (begins or not partition.is_leader):
             replica.leadership_lost()
@@ -163,7 +163,11 @@ class Replicas:
             replica.high_watermark_moved(before)
         if replica.commits.waiters and (error := replica.why_not_committed()):
             replica.commits.fail(error)
-        replica.wake_all()
+        if leadership != (partition.leader, partition.leader_epoch):
+            replica.wake_all()
+        else:
+            # Followers learn nothing from another ISR: with a broker's death thousands change.
+            replica.waiting.wake_all()
 
     def _add(self, topic: str, record: PartitionRecord, rules: TopicRules) -> Replica:
         name = TopicPartition(topic, record.index)

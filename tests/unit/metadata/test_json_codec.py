@@ -97,3 +97,31 @@ def test_an_object_with_a_field_added_later_is_as_strict_as_others(
 ) -> None:
     with pytest.raises(JsonMismatch, match=complaint):
         object_codec(Grown).read(found)
+
+
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        ([True, 2], "int expected, bool found"),
+        ([1.0, 2], "int expected, float found"),
+        ([[1], 2], "int expected, list found"),
+        ([1, 10], "a number outside"),
+        ([1], "2 values expected, 1 found"),
+    ],
+)
+def test_a_row_that_equals_a_known_one_is_still_checked(row: list[Any], complaint: str) -> None:
+    form = codec_of(Pair)
+    assert form.read([1, 2]) is form.read([1, 2])
+    with pytest.raises(JsonMismatch, match=complaint):
+        form.read(row)
+
+
+def test_the_order_of_fields_does_not_matter() -> None:
+    form = object_codec(Outer)
+    assert form.read({"pairs": [], "inner": None}) == form.read({"inner": None, "pairs": []})
+
+
+def test_a_mismatch_names_the_place_in_a_list() -> None:
+    found = {"inner": None, "pairs": [[1, 2], [3, 4], [5, 66]]}
+    with pytest.raises(JsonMismatch, match=r"^pairs\[2\]: a number outside"):
+        object_codec(Outer).read(found)

@@ -115,3 +115,30 @@ def test_a_follower_that_loses_its_session_still_knows_the_leader() -> None:
     partitions.replicas.lose_session(ME.broker_epoch)
     assert (led.partition.is_leader, led.partition.leader) == (False, None)
     assert followed.partition.leader == other
+
+
+def test_another_isr_wakes_no_follower_and_another_leader_does() -> None:
+    """When a broker dies, the ISRs of thousands of partitions change at once."""
+    partitions = Partitions()
+    replica = partitions.create("events")
+    other = Incarnation(ME.broker_id + 1, 70)
+    partitions.change(replica, replicas=(ME.broker_id, other.broker_id))
+    woken: list[str] = []
+
+    class Watcher:
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def count(self, amount: int) -> None:
+            pytest.fail(f"{amount} bytes")
+
+        def wake(self) -> None:
+            woken.append(self._name)
+
+    replica.waiting.enter(Watcher("consumer"))
+    replica.waiting_followers.enter(Watcher("follower"))
+    partitions.change(replica, isr=(ME, other))
+    assert woken == ["consumer"], "DeleteRecords waits there for the replicas in sync"
+    woken.clear()
+    partitions.change(replica, leader=other)
+    assert set(woken) == {"consumer", "follower"}
