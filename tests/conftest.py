@@ -54,7 +54,8 @@ def interrupts() -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "seeds(count): a simulation that is given `seeds`, `count` of them by default"
+        "markers",
+        "seeds(count, block=100): a simulation that is given `seeds`, `count` of them by default",
     )
 
 
@@ -69,8 +70,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     else:
         count = int(os.environ.get("OTTLA_SEEDS", marker.args[0]))
         begin = int(os.environ.get("OTTLA_SEEDS_FROM", "0"))
-        blocks = [
-            range(first, min(first + SEEDS_PER_BLOCK, count))
-            for first in range(begin, count, SEEDS_PER_BLOCK)
-        ]
+        size = marker.kwargs.get("block", SEEDS_PER_BLOCK)
+        blocks = [range(first, min(first + size, count)) for first in range(begin, count, size)]
     metafunc.parametrize("seeds", blocks, ids=[f"{block[0]}-{block[-1]}" for block in blocks])

@@ -13,10 +13,11 @@ class Tasks:
         # A dict, since it keeps an order.
         self._running: dict[asyncio.Task[Any], None] = {}
 
-    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> None:
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._running[task] = None
         task.add_done_callback(self._done)
+        return task
 
     async def close(self) -> None:
         """Cancels all tasks and waits until they have ended."""

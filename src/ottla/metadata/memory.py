@@ -182,6 +182,10 @@ class MemoryStore:
         self._ensemble = ensemble
         self._is_open = True
 
+    @property
+    def session_timeout_ms(self) -> int | None:
+        return None
+
     async def cluster_id(self, proposed: str) -> str:
         return self._servers()._propose_cluster_id(proposed)
 

@@ -138,6 +138,11 @@ class MetadataStore(Protocol):
     that cannot reach its servers waits for them: no call fails for that reason.
     """
 
+    @property
+    def session_timeout_ms(self) -> int | None:
+        """How long a session outlives its last contact; None if it does not end by time."""
+        ...
+
     async def cluster_id(self, proposed: str) -> str:
         """The id of the cluster that the store belongs to.
 

@@ -16,7 +16,7 @@ GIVEN_UP_SHARE_MAX = 0.05
 SEEDS_MIN = 10
 
 
-@pytest.mark.seeds(300)
+@pytest.mark.seeds(300, block=50)
 def test_what_was_acknowledged_is_there_once_and_in_order_whatever_happens(seeds: range) -> None:
     began_s = time.monotonic()
     outcomes = [run_seed(seed) for seed in seeds]

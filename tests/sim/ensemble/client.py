@@ -117,6 +117,10 @@ class SimZnodes:
     def session_id(self) -> int:
         return self._session_id
 
+    @property
+    def session_timeout_ms(self) -> int | None:
+        return int(self._servers.session_timeout_s * 1_000)
+
     async def get(self, path: str, watch: asyncio.Event | None = None) -> Znode | None:
         node: Znode | None = await self._call(Get(path, watch is not None), watch)
         return node

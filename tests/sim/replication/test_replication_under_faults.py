@@ -17,7 +17,7 @@ SEEDS_MIN = 10
 COUNTED = ("acknowledged", "commits", "elections", "truncations", "compared_bytes", "excused")
 
 
-@pytest.mark.seeds(200)
+@pytest.mark.seeds(200, block=20)
 def test_what_was_committed_is_on_every_later_leader_whatever_happens(seeds: range) -> None:
     began_s = time.process_time()
     outcomes = {seed: run_seed(seed) for seed in seeds}

@@ -219,7 +219,9 @@ class SimLoop(asyncio.SelectorEventLoop):
             error.add_note(str(context["message"]))
             self.failures.append(error)
         else:
-            self.failures.append(RuntimeError(str(context["message"])))
+            failure = RuntimeError(f"{context['message']}: {error!r}")
+            failure.__cause__ = error
+            self.failures.append(failure)
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Arguments], Result], *args: *Arguments

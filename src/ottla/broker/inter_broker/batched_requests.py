@@ -43,7 +43,7 @@ class BatchedRequests(Generic[ItemT, AnswerT]):
         name: str,
         send: Callable[[int, Sequence[ItemT]], Awaitable[Sequence[AnswerT]]],
         weight: Callable[[ItemT], int],
-        spawn: Callable[[Coroutine[Any, Any, Any], str], None],
+        spawn: Callable[[Coroutine[Any, Any, Any], str], object],
     ) -> None:
         self._name = name
         self._send = send

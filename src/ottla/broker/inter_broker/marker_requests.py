@@ -37,7 +37,7 @@ class MarkerRequests:
     def __init__(
         self,
         channels: BrokerChannels,
-        spawn: Callable[[Coroutine[Any, Any, Any], str], None],
+        spawn: Callable[[Coroutine[Any, Any, Any], str], object],
     ) -> None:
         self._channels = channels
         self._requests = BatchedRequests[_Wanted, Codes](

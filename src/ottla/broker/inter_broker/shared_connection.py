@@ -49,7 +49,7 @@ class ChannelParts:
     net: Net
     entropy: Entropy
     logger: Logger
-    spawn: Callable[[Coroutine[Any, Any, Any], str], None]
+    spawn: Callable[[Coroutine[Any, Any, Any], str], object]
     request_timeout_ms: int
 
 

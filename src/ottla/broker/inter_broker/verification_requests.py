@@ -35,7 +35,7 @@ class VerificationRequests:
     def __init__(
         self,
         channels: BrokerChannels,
-        spawn: Callable[[Coroutine[Any, Any, Any], str], None],
+        spawn: Callable[[Coroutine[Any, Any, Any], str], object],
     ) -> None:
         self._channels = channels
         self._requests = BatchedRequests[Verification, _Codes](

@@ -21,11 +21,18 @@ DRAIN_TIMEOUT_S = 10.0
 
 
 async def stay_registered(
-    registration: BrokerRegistration, store: MetadataStore, replicas: Replicas, logger: Logger
+    registration: BrokerRegistration,
+    store: MetadataStore,
+    replicas: Replicas,
+    logger: Logger,
+    *,
+    is_lost: bool = False,
 ) -> None:
-    """Registers again whenever the session is lost; does not end."""
+    """Registers again whenever the session is lost, at once if it `is_lost`; does not end."""
     while True:
-        await store.until_unregistered()
+        if not is_lost:
+            await store.until_unregistered()
+        is_lost = False
         # Others may lead its partitions by now. What it has acknowledged it still has.
         replicas.lose_session(registration.broker_epoch)
         logger.warning("session lost", broker_epoch=registration.broker_epoch)

@@ -47,6 +47,7 @@ from ottla.broker.node.possible_losses import PossibleLosses
 from ottla.broker.node.quota_enforcement import QuotaEnforcement
 from ottla.broker.node.registration import BrokerRegistration
 from ottla.broker.node.replication import start_replication
+from ottla.broker.node.stall_guard import StallGuard
 from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.served_apis import SERVED
 from ottla.broker.requests.services import Identity
@@ -107,6 +108,7 @@ class Node:
         self._publisher: Publisher | None = None
         self._replicas: Replicas | None = None
         self._registration: BrokerRegistration | None = None
+        self._staying: asyncio.Task[None] | None = None
         self._directories: LogDirectories | None = None
         self._connections: Connections | None = None
         self._inter_broker: InterBroker | None = None
@@ -236,7 +238,7 @@ class Node:
         for directory in replicas.directories.directories:
             directory.damage_recorded()
         # Also while it waits: there may be no controller for longer than a session lasts.
-        self._tasks.spawn(
+        self._staying = self._tasks.spawn(
             stay_registered(registration, store, replicas, self._logger), "registration"
         )
         controller = self._start_controller(publisher, store, replicas, registration)
@@ -337,6 +339,8 @@ class Node:
         self.metrics.disk_free_bytes = parts.tick.disks.free_bytes
         self._connections = parts.connections
         self._connections.descriptors_max = self._connections_max
+        if self._stores.is_shared:
+            self._guard_against_stalls(replicas, registration)
         context.dynamic_settings.subscribe(parts.apply_settings)
         start_background(context, parts)
         if self._inter_broker is not None:
@@ -364,6 +368,26 @@ class Node:
         quotas.load(publisher.image)
         publisher.subscribe(quotas.follow)
         return await self._accept(parts, dispatch)
+
+    def _guard_against_stalls(self, replicas: Replicas, registration: BrokerRegistration) -> None:
+        """After a stall for longer than its session lasts, the broker leads nothing."""
+        store, connections = self._store, self._connections
+        if store is None or connections is None:
+            raise RuntimeError("not started")
+
+        def on_stall(stalled_ms: int) -> None:
+            self._logger.warning("event loop stood still", ms=stalled_ms)
+            replicas.lose_session(registration.broker_epoch)
+            if self._staying is not None:
+                self._staying.cancel()
+            staying = stay_registered(registration, store, replicas, self._logger, is_lost=True)
+            self._staying = self._tasks.spawn(staying, "registration")
+
+        guard = StallGuard(
+            self._context.seams.clock.steady_ns, lambda: store.session_timeout_ms, on_stall
+        )
+        connections.now_ns = guard.now_ns
+        self._tasks.spawn(guard.run(), "stalls")
 
     async def _bind(self) -> None:
         """Binds the ports, so that they can be registered. They refuse connections until then."""

@@ -17,7 +17,7 @@ from ottla.metadata.controller.producer_id_blocks import ProducerIdBlock
 
 # Reserves the next block, here or on the controller. PeerError.
 Reserve = Callable[[], Awaitable[ProducerIdBlock]]
-Spawn = Callable[[Coroutine[Any, Any, Any], str], None]
+Spawn = Callable[[Coroutine[Any, Any, Any], str], object]
 
 
 class ProducerIdBlocks:

@@ -85,7 +85,7 @@ class Shard(Generic[MachineT, EffectT]):
         perform: Callable[[EffectT], None],
         schedule: Callable[[int], None],
         on_failed: Callable[["Shard[MachineT, EffectT]", PeerError], None],
-        spawn: Callable[[Coroutine[Any, Any, Any], str], None],
+        spawn: Callable[[Coroutine[Any, Any, Any], str], object],
     ) -> None:
         self.replica = replica
         self.machine = machine

@@ -51,7 +51,7 @@ class ShardParts:
     flusher: Flusher
     clock: Clock
     threads: Threads
-    spawn: Callable[[Coroutine[Any, Any, Any], str], None]
+    spawn: Callable[[Coroutine[Any, Any, Any], str], object]
     # One load at a time: concurrent loads would make each other request wait for all of them.
     loading: asyncio.Lock = field(default_factory=asyncio.Lock)
 

@@ -51,7 +51,7 @@ class MarkerWriter:
         leaders: PartitionLeaders,
         shard_of: Callable[[str], "TransactionShard"],
         image: Callable[[], Image],
-        spawn: Callable[[Coroutine[Any, Any, Any], str], None],
+        spawn: Callable[[Coroutine[Any, Any, Any], str], object],
         meter: TransactionMeter,
         on_refused: Callable[[TopicPartition, WriteMarkers, ErrorCode], None],
         on_delayed: Callable[[TopicPartition | None, WriteMarkers], None],

@@ -115,6 +115,10 @@ class EmbeddedStore:
             raise
         return store
 
+    @property
+    def session_timeout_ms(self) -> int | None:
+        return None
+
     async def cluster_id(self, proposed: str) -> str:
         self._require_open()
         return proposed

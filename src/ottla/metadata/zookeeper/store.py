@@ -51,6 +51,10 @@ class ZooKeeperStore:
         # Keeps references: a task without one may be garbage collected.
         self._appends: dict[asyncio.Task[int], None] = {}
 
+    @property
+    def session_timeout_ms(self) -> int | None:
+        return self._znodes.session_timeout_ms
+
     async def cluster_id(self, proposed: str) -> str:
         await self._prepare()
         while True:

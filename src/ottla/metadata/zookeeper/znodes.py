@@ -92,6 +92,11 @@ class Znodes(Protocol):
         """The current session, as far as the client knows; NO_SESSION before the first one."""
         ...
 
+    @property
+    def session_timeout_ms(self) -> int | None:
+        """The timeout of the current session, as the servers granted it; None before the first."""
+        ...
+
     async def get(self, path: str, watch: asyncio.Event | None = None) -> Znode | None:
         """None if the node does not exist; the watch is then for its creation."""
         ...

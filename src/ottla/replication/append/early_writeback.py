@@ -10,7 +10,7 @@ from ottla.seams.threads import Threads
 # Fewer than there are threads, so that a sync or a cold read finds a free one.
 UNDER_WAY_MAX = 2
 
-Spawn = Callable[[Coroutine[Any, Any, None], str], None]
+Spawn = Callable[[Coroutine[Any, Any, None], str], object]
 
 
 class EarlyWriteback:

@@ -20,7 +20,7 @@ class ReplicaFetchers:
         self,
         replicas: Replicas,
         parts: FetcherParts,
-        spawn: Callable[[Coroutine[Any, Any, Any], str], None],
+        spawn: Callable[[Coroutine[Any, Any, Any], str], object],
     ) -> None:
         self._replicas = replicas
         self._parts = parts

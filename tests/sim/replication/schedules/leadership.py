@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.node.stall_guard import StallGuard
 from ottla.errors import ErrorCode
 from ottla.metadata.controller import min_isr as min_isr_changes
 from ottla.metadata.records import Partition
@@ -74,6 +75,30 @@ async def a_paused_leader_is_deposed(stage: Stage) -> None:
     assert stage.log(deposed) == stage.log(leader) == [b"first", b"second"]
 
 
+def a_stall_of_the_loop_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(StallGuard, "now_ns", lambda self: self._steady_ns())
+
+
+async def a_paused_leader_finds_a_request(stage: Stage) -> None:
+    """It came while the leader stood still, and is the first that it handles."""
+    deposed = stage.one
+    await stage.create_topic(deposed, stage.two, stage.controller, min_isr=2)
+    await stage.write(deposed, b"first")
+    line = await stage.connect(deposed)
+    machine = stage.machine(deposed)
+    process = machine.pause()
+    assert process is not None
+    answer = stage.send(line, b"too late", Acks.LEADER)
+    await asyncio.sleep(2 * SESSION_TIMEOUT_S)
+    await stage.until(lambda: stage.leader not in (deposed, None))
+    machine.resume(process)
+    async with asyncio.timeout(60):
+        assert only(await answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    await stage.until_in_sync()
+    await stage.until(lambda: stage.is_up(deposed))
+    assert stage.log(deposed) == [b"first"]
+
+
 async def a_leader_is_back_after_its_follower_truncated(stage: Stage) -> None:
     """What a follower had in the leader's last epoch says nothing about this one."""
     first, second, follower = stage.one, stage.controller, stage.two
@@ -110,6 +135,11 @@ SCHEDULES = (
         r"it does not come: .*elr=\(\)",
     ),
     Schedule(a_paused_leader_is_deposed, a_deposed_leader_goes_on, r"NOT_LEADER_OR_FOLLOWER"),
+    Schedule(
+        a_paused_leader_finds_a_request,
+        a_stall_of_the_loop_is_not_noticed,
+        r"NOT_LEADER_OR_FOLLOWER",
+    ),
     Schedule(
         a_leader_is_back_after_its_follower_truncated,
         progress_outlives_its_leader_epoch,

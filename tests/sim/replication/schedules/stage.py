@@ -185,8 +185,11 @@ class Stage:
 
     async def begin_to_write(self, broker_id: int, value: bytes) -> asyncio.Future[Any]:
         """The future answer to a produce that waits for the ISR as long as it takes."""
-        line = await self.connect(broker_id)
-        request = produce(self._topic_id, self._batch(value), timeout_ms=300_000)
+        return self.send(await self.connect(broker_id), value)
+
+    def send(self, line: RequestLine, value: bytes, acks: Acks = Acks.ALL) -> asyncio.Future[Any]:
+        """The same on a connection that is open."""
+        request = produce(self._topic_id, self._batch(value), acks=acks, timeout_ms=300_000)
         return line.send(request, PRODUCE_VERSION)
 
     def _batch(self, value: bytes) -> bytearray:
