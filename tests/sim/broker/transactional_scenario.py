@@ -23,7 +23,7 @@ from tests.sim.broker.line import Line
 from tests.sim.broker.machine import Machine
 from tests.sim.broker.producers import Producer
 from tests.sim.broker.scenario import CREATE_VERSION, LATENESS_NS_MAX
-from tests.sim.broker.transactional_audit import Audit
+from tests.sim.broker.transactional_audit import BrokerAudit
 from tests.sim.broker.transactional_committers import OffsetReader, PlainCommitter
 from tests.sim.broker.transactional_history import TransactionalHistory
 from tests.sim.broker.transactional_nemesis import TransactionalNemesis
@@ -33,7 +33,7 @@ from tests.sim.broker.transactional_world import (
     FLEETING_TOPIC,
     GROUP,
     SIDE_TOPIC,
-    TransactionalWorld,
+    OneBrokerWorld,
 )
 from tests.sim.broker.witness import Witness
 from tests.sim.broker.world import MAIN_PARTITIONS, MAIN_TOPIC, World
@@ -87,7 +87,7 @@ class TransactionalScenario:
         witness.clock = machine.clock
         base = World(machine, entropy, witness)
         history = TransactionalHistory(machine.clock, ids_expire=ids_expire)
-        self.world = TransactionalWorld(base, history)
+        self.world = OneBrokerWorld(base=base, history=history)
         machine.on_power_loss = self._lose_power
         machine.on_death = lambda: self.world.history.end_life(machine.lives)
 
@@ -144,7 +144,7 @@ class TransactionalScenario:
         )
         await work_against(nemesis, clients, steps)
         machine.check_fault()
-        audit = Audit(self.world, tuple(PRODUCERS), GROUP_PARTITIONS)
+        audit = BrokerAudit(self.world, tuple(PRODUCERS), GROUP_PARTITIONS)
         await audit.check()
         machine.check_fault()
         # Once more from the disk alone.
@@ -201,7 +201,7 @@ class Deleter:
 
     name = "deleter"
 
-    def __init__(self, world: TransactionalWorld) -> None:
+    def __init__(self, world: OneBrokerWorld) -> None:
         self._world = world
         self._entropy = world.base.entropy.fork(self.name)
 
