@@ -65,7 +65,6 @@ class Audit(ABC):
         self._rounds += 1
         route = self._world.route(NAME)
         await self._until_settled(route)
-        assert await self._offsets.read(route, is_stable=True)
         shown = await self._read(READ_COMMITTED)
         stored = await self._read(READ_UNCOMMITTED)
         for place in self._world.places:
@@ -75,7 +74,7 @@ class Audit(ABC):
             {place: values.values() for place, values in shown.items()}
         )
         # Again: transactions whose outcome was unknown are known now.
-        assert await self._offsets.read(route, is_stable=True)
+        await self._until_settled(route)
         route.close()
 
     async def _until_settled(self, route: Route) -> None:

@@ -364,5 +364,16 @@ class TransactionalHistory:
             self.commit(transaction)
 
     @property
+    def totals(self) -> Counter[str]:
+        """Transactions by outcome, and all else that was counted."""
+        outcomes = Counter(each.outcome.name.lower() for each in self.transactions)
+        totals = {
+            "transactions": len(self.transactions),
+            "offsets": len(self.commits),
+            "unsettled offsets": sum(each.settled is None for each in self.commits),
+        }
+        return self.counts + outcomes + Counter(totals)
+
+    @property
     def _now_ms(self) -> float:
         return self._clock.timeline.now_ns / 1e6

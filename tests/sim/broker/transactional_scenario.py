@@ -93,22 +93,8 @@ class TransactionalScenario:
 
     @property
     def counts(self) -> Counter[str]:
-        """Transactions by outcome, and all else that was counted."""
         history = self.world.history
-        outcomes = Counter(each.outcome.name.lower() for each in history.transactions)
-        unsettled = sum(each.settled is None for each in history.commits)
-        return (
-            history.counts
-            + outcomes
-            + Counter(
-                {
-                    "transactions": len(history.transactions),
-                    "offsets": len(history.commits),
-                    "unsettled offsets": unsettled,
-                    "seeds in which ids expire": int(history.ids_expire),
-                }
-            )
-        )
+        return history.totals + Counter({"seeds in which ids expire": int(history.ids_expire)})
 
     def run(self, steps: int = STEPS_PER_SEED) -> str:
         """The hash of all that went over the network and to the disk."""

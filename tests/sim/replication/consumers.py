@@ -102,6 +102,9 @@ class Consumer:
             return
         result = only(response)
         if result.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            if leader.leader_epoch < self._world.oracle.losses.newest[target.key].leader_epoch:
+                # A deposed leader, which does not have what was read from a later one.
+                raise TryAgain
             before = self._positions[target]
             await self._start_at_first(target, line)
             deleted_to = self._world.oracle.deleted_to.get(target.key, 0)

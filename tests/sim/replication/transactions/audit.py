@@ -1,5 +1,6 @@
 """After the faults: every transaction in the cluster is settled, and whole or absent."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,10 +11,12 @@ from ottla.protocol.topic_partition import TopicPartition
 from tests.sim.broker.transactional_audit import (
     LIST_OFFSETS_VERSION,
     NAME,
+    POLL_S,
     Audit,
     end_offsets_request,
 )
 from tests.sim.broker.transactional_route import Route
+from tests.sim.cluster.consumers import PASSING
 from tests.sim.replication.transactions.readers import TransactionalReader
 from tests.sim.replication.transactions.route import ClusterRoute
 from tests.sim.replication.transactions.world import OFFSETS_PARTITIONS, ClusterTransactions
@@ -21,7 +24,10 @@ from tests.support.broker.produce_and_fetch import only
 
 
 class ClusterAudit(Audit):
-    """Asks the leader of each partition, and the coordinator of each id."""
+    """Asks the leader of each partition, and the coordinator of each id.
+
+    Preferred leaders come back in peace, too: what is refused is asked again.
+    """
 
     def __init__(self, world: ClusterTransactions, transactional_ids: Sequence[str]) -> None:
         super().__init__(world, transactional_ids, OFFSETS_PARTITIONS)
@@ -37,15 +43,22 @@ class ClusterAudit(Audit):
         for each in self._transactional_ids:
             request = DescribeTransactionsRequest(transactional_ids=(each,))
             way = await self._route.way_to_id(each)
-            states += (await way.line.ask(request, 0)).transaction_states
+            (state,) = (await way.line.ask(request, 0)).transaction_states
+            if state.error_code in self._world.retried:
+                self._route.refused(request)
+            states.append(state)
         return states
 
     async def _ends(self, route: Route, isolation: int) -> Mapping[TopicPartition, int]:
-        ends = {}
-        for place in self._places:
-            request = end_offsets_request((place,), isolation)
+        return {place: await self._end(place, isolation) for place in self._places}
+
+    async def _end(self, place: TopicPartition, isolation: int) -> int:
+        request = end_offsets_request((place,), isolation)
+        while True:
             way = await self._route.way_to_leader(place)
             result = only(await way.line.ask(request, LIST_OFFSETS_VERSION))
-            assert result.error_code == ErrorCode.NONE, f"{place}: {result}"
-            ends[place] = result.offset
-        return ends
+            if result.error_code == ErrorCode.NONE:
+                return int(result.offset)
+            assert result.error_code in PASSING, f"{place}: {result}"
+            self._route.forget(place)
+            await asyncio.sleep(POLL_S)

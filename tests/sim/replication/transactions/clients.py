@@ -65,10 +65,7 @@ class Transactions:
 
     @property
     def counts(self) -> Counter[str]:
-        """Transactions by outcome, and all else that was counted."""
-        history = self.world.history
-        outcomes = Counter(each.outcome.name.lower() for each in history.transactions)
-        return history.counts + outcomes + Counter(seeds=1, transactions=len(history.transactions))
+        return self.world.history.totals + Counter(seeds=1)
 
     def know(self, shape: TopicShape, targets: list[Target]) -> None:
         """A topic was created."""

@@ -28,8 +28,7 @@ class TransactionalReader(Consumer):
         """In peace: from the first offset to the end, all that this consumer is shown."""
         self._wait_ms = 0
         while self._ends != self._positions:
-            for target in self._targets:
-                await self._poll(target)
+            await self._read_on()
         self._routing.close()
         return self._shown
 
@@ -37,8 +36,12 @@ class TransactionalReader(Consumer):
     def _is_caught_up(self) -> bool:
         return not self._transactions.producers_left
 
+    def _has_all_of(self, target: Target) -> bool:
+        return self._positions[target] == self._ends.get(target)
+
     def _pause_ms(self, *, is_calm: bool) -> int:
-        return self._entropy.between(1, self.pause_ms_max)
+        is_in_a_hurry = is_calm and self._is_caught_up
+        return self._entropy.between(1, 10 if is_in_a_hurry else self.pause_ms_max)
 
     def _see(
         self,

@@ -72,10 +72,14 @@ class ClusterRoute:
     def refused(self, request: object) -> None:
         """Looks again for those who take it."""
         if isinstance(request, ProduceRequest):
-            for topic, index in self._places(request):
-                self._routing.forget(self._topic_ids[topic], index)
+            for place in self._places(request):
+                self.forget(place)
         else:
             self._coordinators.clear()
+
+    def forget(self, place: TopicPartition) -> None:
+        """This partition's leader is none, or cannot be reached."""
+        self._routing.forget(self._topic_ids[place.topic], place.partition)
 
     def drop(self, way: Way) -> None:
         self._routing.drop(self._lines[way.line])
@@ -111,7 +115,7 @@ class ClusterRoute:
         except TryAgain as error:
             raise ConnectionError(str(error)) from error
         except (OSError, TimeoutError):
-            self._routing.forget(topic_id, place.partition)
+            self.forget(place)
             raise
         return line
 
