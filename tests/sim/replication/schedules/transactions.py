@@ -12,8 +12,10 @@ from ottla.metadata.topic_names import TRANSACTION_STATE
 from ottla.protocol.coordinator_type import CoordinatorType
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.sim.broker.transactional_mutants import markers_are_written_before_prepare_is
+from tests.sim.cluster.sessions import SESSION_TIMEOUT_S
 from tests.sim.replication.schedules.stage import TOPIC, Schedule, Stage
 from tests.sim.replication.transactions.mutants import (
+    any_coordinator_is_asked,
     the_coordinator_epoch_of_markers_is_ignored,
 )
 from tests.support.broker.simulated_broker import Client
@@ -137,11 +139,36 @@ async def a_coordinator_cannot_commit_its_decision(stage: Stage) -> None:
     assert shown == [], "what was aborted is shown"
 
 
+async def a_leader_asks_a_deposed_coordinator(stage: Stage) -> None:
+    """Neither has heard of the successor, whose marker the leader has. A late batch is refused."""
+    roles = await _set_up(stage)
+    producer = _StageProducer(stage, roles)
+    assert await retried(producer.init) == ErrorCode.NONE
+    await producer.add_when_possible()
+    stage.cut_off_from_ensemble(roles.coordinator)
+    # The leader keeps its session, and hears nothing meanwhile.
+    await asyncio.sleep(SESSION_TIMEOUT_S - 1)
+    stage.cut_off_from_ensemble(roles.leader)
+    await _depose(stage, roles)
+    producer.client = _client(stage, roles.successor)
+    assert await retried(lambda: producer.end(committed=False)) == ErrorCode.NONE
+    await stage.until(lambda: stage.replica(roles.leader).end_offset == 1)
+    code = await producer.send(TOPIC, b"late")
+    assert code != ErrorCode.NONE, "a batch begins a transaction that nobody ends"
+    stage.let_to_ensemble(roles.leader)
+    await _end(stage, roles)
+
+
 SCHEDULES = (
     Schedule(
         a_deposed_coordinator_repeats_a_marker,
         the_coordinator_epoch_of_markers_is_ignored,
         "what was aborted is shown",
+    ),
+    Schedule(
+        a_leader_asks_a_deposed_coordinator,
+        any_coordinator_is_asked,
+        "a batch begins a transaction that nobody ends",
     ),
     Schedule(
         a_coordinator_cannot_commit_its_decision,

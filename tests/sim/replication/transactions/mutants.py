@@ -63,6 +63,11 @@ def the_coordinator_epoch_of_markers_is_ignored(patch: pytest.MonkeyPatch) -> No
     patch.setattr(ProducerEntry, "check_marker", check_as_of_now)
 
 
+def any_coordinator_is_asked(patch: pytest.MonkeyPatch) -> None:
+    """Although a marker says that it has a successor."""
+    patch.setattr(Replica, "coordinator_epoch_of", lambda self, producer_id: -1)
+
+
 def verification_is_skipped(patch: pytest.MonkeyPatch) -> None:
     """Of producers that add partitions themselves, by leaders on any broker."""
     verification_is_skipped_locally(patch)
