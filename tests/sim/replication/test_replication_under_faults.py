@@ -3,11 +3,12 @@
 Under an even seed power is lost: where too many replicas of a partition lost their records, nothing
 is promised, which is counted. Under an odd seed nothing is ever excused.
 
-About half of the seeds have transactional clients. For them the oracle forgives in four places, and
+About half of the seeds have transactional clients. For them the oracle forgives in five places, and
 each is bounded here. They give up when too many replicas of a partition of theirs lost their
 records, a coordinator's partition included. A transaction whose commit was asked for and never
 answered may be committed or not, but whole. An offset whose commit got no answer may take effect
-at any time. A coordinator that moves may abort a transaction early, by another wall clock.
+at any time. A coordinator that moves may abort a transaction early, by another wall clock. One that
+was deposed and has not heard of it may refuse the producer's latest epoch.
 """
 
 import time
@@ -62,6 +63,7 @@ def _check_transactions(counts: Counter[str]) -> None:
     assert counts["given up"] <= 0.3 * seeds
     assert counts["unknown"] <= 0.1 * counts["transactions"]
     assert counts["unsettled offsets"] <= 0.4 * counts["offsets"]
+    assert counts["fenced by a deposed coordinator"] <= 0.1 * counts["fenced"]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -57,7 +57,9 @@ class Transactions:
     """Of one seed. `set_up`, then `clients` and `nemesis`, then `check`."""
 
     def __init__(self, base: ReplicationWorld) -> None:
-        history = TransactionalHistory(base.cluster.all[0].clock)
+        history = TransactionalHistory(
+            base.cluster.all[0].clock, is_outdated=lambda: self.world.has_deposed_coordinator
+        )
         self.world = ClusterTransactions(history=history, base=base)
         self._ids = self.world.fork("ids").pick((SHARED, SHARED, APART))
         base.on_excused.append(self.world.excused)

@@ -62,6 +62,19 @@ class ClusterTransactions(TransactionalWorld):
         data = [target.key for target in self.targets.values()]
         return [*data, *self.state_keys, *self.offsets_keys]
 
+    @property
+    def has_deposed_coordinator(self) -> bool:
+        """Whether a broker takes itself for a coordinator, and has not heard of the next one."""
+        oracle = self.base.oracle
+        for key in self.state_keys:
+            for machine in self.base.cluster.all:
+                replica = oracle.replica(key, machine.broker_id)
+                if replica is None or not machine.is_alive or not replica.partition.is_leader:
+                    continue
+                if replica.partition.leader_epoch < oracle.losses.newest[key].leader_epoch:
+                    return True
+        return False
+
     def fork(self, name: str) -> SimEntropy:
         return self.base.entropy.fork(f"transactions/{name}")
 
