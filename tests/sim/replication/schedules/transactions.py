@@ -13,6 +13,7 @@ from ottla.protocol.coordinator_type import CoordinatorType
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.sim.broker.transactional_mutants import markers_are_written_before_prepare_is
 from tests.sim.cluster.sessions import SESSION_TIMEOUT_S
+from tests.sim.replication.mutants import producers_are_not_rolled_back
 from tests.sim.replication.schedules.stage import TOPIC, Schedule, Stage
 from tests.sim.replication.transactions.mutants import (
     any_coordinator_is_asked,
@@ -64,15 +65,16 @@ class _StageProducer(Producer):
         assert await retried(lambda: self.add(TOPIC, 0)) == ErrorCode.NONE
 
 
-async def _set_up(stage: Stage) -> _Cast:
-    """The topic, and the coordinator's."""
+async def _set_up(stage: Stage, *, is_replicated: bool = False) -> _Cast:
+    """The topic, and the coordinator's. A replicated one has its follower on the successor."""
     finding = FindCoordinatorRequest(key_type=CoordinatorType.TRANSACTION, coordinator_keys=("id",))
     await stage.ask(stage.controller, finding, FIND_VERSION)
     await stage.until(lambda: stage.knows(TRANSACTION_STATE))
     record = stage.record_of(TRANSACTION_STATE)
     coordinator, successor = record.replicas
     (leader,) = set(stage.cluster.machines) - set(record.replicas)
-    await stage.create_topic(leader, min_isr=1)
+    followers = (successor,) if is_replicated else ()
+    await stage.create_topic(leader, *followers, min_isr=1)
     return _Cast(coordinator, successor, leader)
 
 
@@ -159,6 +161,34 @@ async def a_leader_asks_a_deposed_coordinator(stage: Stage) -> None:
     await _end(stage, roles)
 
 
+async def a_batch_of_a_transaction_is_truncated_and_sent_again(stage: Stage) -> None:
+    """The leader that truncated it leads again, and does not take it for a duplicate."""
+    roles = await _set_up(stage, is_replicated=True)
+    leader, follower = roles.leader, roles.successor
+    producer = _StageProducer(stage, roles)
+    assert await retried(producer.init) == ErrorCode.NONE
+    await producer.add_when_possible()
+    stage.cut(leader, follower)
+    stage.cut_off_from_ensemble(leader)
+    assert await producer.send(TOPIC, b"once") != ErrorCode.NONE
+    await stage.until(lambda: stage.leads(follower))
+    stage.heal(leader, follower)
+    stage.let_to_ensemble(leader)
+    await stage.until_in_sync()
+    assert stage.log(leader) == []
+    await stage.elect_preferred()
+    await stage.until(lambda: stage.leads(leader))
+    code = await producer.send(TOPIC, b"once")
+    assert code == ErrorCode.NONE, f"taken for a duplicate: {ErrorCode(code).name}"
+    assert await producer.end(committed=True) == ErrorCode.NONE
+    # Once the markers are written.
+    await producer.add_when_possible()
+    assert await producer.end(committed=False) == ErrorCode.NONE
+    shown = await seen(_client(stage, leader), TOPIC)
+    assert shown == [b"once"], "what was committed is missing"
+    await _end(stage, roles)
+
+
 SCHEDULES = (
     Schedule(
         a_deposed_coordinator_repeats_a_marker,
@@ -169,6 +199,11 @@ SCHEDULES = (
         a_leader_asks_a_deposed_coordinator,
         any_coordinator_is_asked,
         "a batch begins a transaction that nobody ends",
+    ),
+    Schedule(
+        a_batch_of_a_transaction_is_truncated_and_sent_again,
+        producers_are_not_rolled_back,
+        "taken for a duplicate: REQUEST_TIMED_OUT",
     ),
     Schedule(
         a_coordinator_cannot_commit_its_decision,
