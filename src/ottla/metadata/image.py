@@ -189,11 +189,19 @@ class Image:
 
     def leader_id(self, topic_name: str, index: int) -> int | None:
         """The broker that leads a partition; None without a leader or a partition."""
-        topic = self.topic(topic_name)
-        partition = None if topic is None else self.partition(topic.topic_id, index)
+        partition = self._named_partition(topic_name, index)
         if partition is None or partition.leader is None:
             return None
         return partition.leader.broker_id
+
+    def leader_epoch(self, topic_name: str, index: int) -> int | None:
+        """The leader epoch of a partition; None without a partition."""
+        partition = self._named_partition(topic_name, index)
+        return None if partition is None else partition.leader_epoch
+
+    def _named_partition(self, topic_name: str, index: int) -> Partition | None:
+        topic = self.topic(topic_name)
+        return None if topic is None else self.partition(topic.topic_id, index)
 
     def partition(self, topic_id: Uuid, index: int) -> Partition | None:
         partitions = self.partitions(topic_id)

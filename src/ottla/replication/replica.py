@@ -16,6 +16,7 @@ from ottla.storage.admission.rules import AdmissionRules
 from ottla.storage.compaction.rules import CompactionRules
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.log import Log
+from ottla.storage.producers.entry import NO_EPOCH
 
 NOT_COMPACTED = CompactionRules()
 
@@ -86,6 +87,11 @@ class Replica:
         if self.log is None:
             return 0
         return self.log.producers.last_stable_offset(self.partition.high_watermark)
+
+    def coordinator_epoch_of(self, producer_id: int) -> int:
+        """The epoch of the last coordinator that wrote a marker of the producer; -1 without one."""
+        entry = None if self.log is None else self.log.producers.get(producer_id)
+        return NO_EPOCH if entry is None else entry.coordinator_epoch
 
     def fetched_by(self, follower: Incarnation, offset: int, start_offset: int) -> None:
         """A follower has everything before `offset`: the high watermark may move."""

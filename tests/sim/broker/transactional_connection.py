@@ -5,7 +5,7 @@ broker may still be busy with a request whose answer nobody awaits.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ottla.errors import ErrorCode
@@ -13,21 +13,13 @@ from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import ProduceRequest
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from tests.sim.broker.line import Line
+from ottla.protocol.topic_partition import TopicPartition
 from tests.sim.broker.transactional_history import Incarnation
-from tests.sim.broker.transactional_world import TransactionalWorld
+from tests.sim.broker.transactional_route import Way
+from tests.sim.broker.transactional_world import REFUSED_FOR_NOW, TransactionalWorld
+from tests.sim.request_line import RequestLine
 from tests.sim.seams.entropy import SimEntropy
 
-# Nothing has happened; the same request may succeed later.
-REFUSED_FOR_NOW = frozenset(
-    {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-)
-RETRIED = REFUSED_FOR_NOW | {
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.NOT_ENOUGH_REPLICAS,
-    ErrorCode.KAFKA_STORAGE_ERROR,
-}
 # A transaction is aborted rather than that these are repeated for ever.
 GIVEN_UP = (ProduceRequest, TxnOffsetCommitRequest)
 # How many of the requests are on the way for long.
@@ -85,13 +77,12 @@ class ProducerConnection:
         has_own_epochs: bool,
     ) -> None:
         self._world = world
-        self._host = host
         self._incarnation = incarnation
         self._entropy = entropy
         self._has_own_epochs = has_own_epochs
-        self._line: Line | None = None
-        # Those on which requests may still be under way.
-        self._abandoned: list[Line] = []
+        self._route = world.route(host, incarnation.transactional_id)
+        # Of the request that is under way.
+        self._way: Way | None = None
 
     async def ask(self, request: object, version: int, code_of: Callable[[Any], int]) -> Answer:
         """The final answer. CrashedError if the producer does not live to see it, GivenUpError if
@@ -105,31 +96,39 @@ class ProducerConnection:
                 self._world.history.counts["lost answers"] += 1
                 if isinstance(error, _LateError):
                     is_repeated, lost_in = True, error.life
-                elif self._line is not None:
-                    is_repeated, lost_in = True, self._line.life
-                self._close_line()
+                elif self._way is not None:
+                    is_repeated, lost_in = True, self._way.life
+                    self._route.drop(self._way)
+                    self._route.refused(request)
                 if self._crashes(crashes_before):
                     raise CrashedError(lost_in) from None
                 if self._gives_up(request, error):
                     raise GivenUpError(lost_in) from None
             else:
                 code = ErrorCode(code_of(response))
-                if code not in RETRIED:
+                if code not in self._world.retried:
                     return Answer(response, code, is_repeated, lost_in)
                 is_repeated = is_repeated or code not in REFUSED_FOR_NOW
+                self._route.refused(request)
             await self.pause()
 
     async def pause(self) -> None:
         await asyncio.sleep(self._entropy.between(1, 200) / 1e3)
 
+    async def together(self, places: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
+        """Those of the partitions that one produce request may be about."""
+        return await self._route.together(places)
+
+    def refused(self, request: object) -> None:
+        """The answer says that another broker may take a part of the request."""
+        self._route.refused(request)
+
     def close(self) -> None:
-        self._close_line()
-        for line in self._abandoned:
-            line.close()
+        self._route.close()
 
     def _crashes(self, crashes_before: int) -> bool:
         """Whether the producer does not live to repeat its request."""
-        if self._world.base.is_calm:
+        if self._world.is_calm:
             return False
         return self._world.crashes > crashes_before or self._entropy.chance(0.05)
 
@@ -141,32 +140,32 @@ class ProducerConnection:
         return self._entropy.chance(0.2)
 
     async def _ask_once(self, request: object, version: int) -> Any:
-        if self._line is None:
-            self._line = await Line.open(self._world.base.machine, self._host)
-        line = self._line
-        if self._world.base.is_calm:
+        self._way = None
+        way = self._way = await self._route.way(request)
+        line = way.line
+        if self._world.is_calm:
             return await line.ask(request, version)
         if self._may_be_stuck(request) and self._entropy.chance(
             STUCK_RATES.get(type(request), 0.03)
         ):
-            self._abandon_line(line)
+            self._route.abandon(way)
             delay_s = self._entropy.between(1, 1_000) / 1e3
             begun = self._incarnation.transactions
             asyncio.get_running_loop().call_later(
                 delay_s, self._send_late, line, request, version, begun
             )
-            raise _LateError(line.life)
+            raise _LateError(way.life)
         reply = line.send(request, version)
         if self._entropy.chance(0.1 if isinstance(request, ProduceRequest) else 0.06):
             # The producer does not wait for the answer.
             await asyncio.sleep(self._entropy.pick((0.0, 0.001, 0.005, 0.05)))
             if self._is_harmless(request) and self._entropy.chance(0.7):
-                self._abandon_line(line)
-                raise _LateError(line.life)
+                self._route.abandon(way)
+                raise _LateError(way.life)
             raise ConnectionError
         return await line.wait_for(reply)
 
-    def _send_late(self, line: Line, request: object, version: int, begun: int) -> None:
+    def _send_late(self, line: RequestLine, request: object, version: int, begun: int) -> None:
         """A request that was stuck on its way arrives, if its connection is still there.
 
         `begun` are the transactions that its producer had begun when it sent it.
@@ -189,12 +188,3 @@ class ProducerConnection:
     def _is_harmless(self, request: object) -> bool:
         """Whether its answer may be left alone: it is repeated without harm, or is given up."""
         return self._may_be_repeated(request) or isinstance(request, GIVEN_UP)
-
-    def _abandon_line(self, line: Line) -> None:
-        self._abandoned.append(line)
-        self._line = None
-
-    def _close_line(self) -> None:
-        if self._line is not None:
-            self._line.close()
-            self._line = None

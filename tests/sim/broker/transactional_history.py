@@ -8,7 +8,7 @@ A moment is a number that grows with every event.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -164,10 +164,20 @@ class CommittedView:
 
 
 class TransactionalHistory:
-    """`counts` says what was met. If `ids_expire`, a producer may find its id gone at any time."""
+    """`counts` says what was met. If `ids_expire`, a producer may find its id gone at any time.
 
-    def __init__(self, clock: SimClock, *, ids_expire: bool = False) -> None:
+    A coordinator that `is_outdated` may not know a producer's latest epoch, and refuse it.
+    """
+
+    def __init__(
+        self,
+        clock: SimClock,
+        *,
+        ids_expire: bool = False,
+        is_outdated: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.ids_expire = ids_expire
+        self._is_outdated = is_outdated
         self.transactions: list[Transaction] = []
         self.views: dict[TopicPartition, CommittedView] = {}
         self.groups: dict[TopicPartition, GroupHistory] = {}
@@ -233,6 +243,9 @@ class TransactionalHistory:
             or self._now_ms - transaction.begun_ms >= incarnation.timeout_ms
             or self.clock_jumps > transaction.jumps_before
         ):
+            return True
+        if self._is_outdated():
+            self.counts["fenced by a deposed coordinator"] += 1
             return True
         # An InitProducerId of its own, which it has repeated.
         self.counts["fenced by nobody else"] += 1
@@ -362,6 +375,17 @@ class TransactionalHistory:
         elif transaction.outcome is Outcome.UNKNOWN and is_whole and not is_absent:
             # Seen by the auditor: its offsets must be there, too.
             self.commit(transaction)
+
+    @property
+    def totals(self) -> Counter[str]:
+        """Transactions by outcome, and all else that was counted."""
+        outcomes = Counter(each.outcome.name.lower() for each in self.transactions)
+        totals = {
+            "transactions": len(self.transactions),
+            "offsets": len(self.commits),
+            "unsettled offsets": sum(each.settled is None for each in self.commits),
+        }
+        return self.counts + outcomes + Counter(totals)
 
     @property
     def _now_ms(self) -> float:

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from tests.sim.broker.nemesis import Nemesis
-from tests.sim.broker.transactional_world import TransactionalWorld
+from tests.sim.broker.transactional_world import OneBrokerWorld
 from tests.sim.disk_switches import ANY_PATH
 
 COORDINATORS = "/data/__[ct]*/*.log"
@@ -17,7 +17,7 @@ JUMPS_MS = (-3_600_000, -5_000, 5_000, 3_600_000)
 class TransactionalNemesis(Nemesis):
     """Goes for the coordinators, for the moment in which a transaction ends, and for the clock."""
 
-    def __init__(self, world: TransactionalWorld, hosts: list[str], *, loses_power: bool) -> None:
+    def __init__(self, world: OneBrokerWorld, hosts: list[str], *, loses_power: bool) -> None:
         super().__init__(world.base, hosts, loses_power=loses_power)
         self._transactions = world
         self._loses_power = loses_power

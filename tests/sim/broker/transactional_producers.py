@@ -12,12 +12,7 @@ from tests.sim.broker.transactional_session import (
     ProducerSession,
     Versions,
 )
-from tests.sim.broker.transactional_world import (
-    COMMITTED_PLACES,
-    FLEETING_PLACE,
-    LASTING_PLACES,
-    TransactionalWorld,
-)
+from tests.sim.broker.transactional_world import TransactionalWorld
 
 TRANSACTIONS_PER_LIFE_MAX = 8
 SENDS_MAX = 3
@@ -37,7 +32,7 @@ class TransactionalProducer:
         self._history = world.history
         self._transactional_id = transactional_id
         self._version = version
-        self._entropy = world.base.entropy.fork(name)
+        self._entropy = world.fork(name)
         self._incarnations = 0
         self._values = 0
         self._does = "nothing"
@@ -46,7 +41,7 @@ class TransactionalProducer:
         return f"{self.name}, version {self._version}, {self._does}"
 
     async def run(self) -> None:
-        while not self._world.base.is_calm:
+        while not self._world.is_calm:
             session = self._new_session()
             try:
                 await self._live(session)
@@ -82,7 +77,7 @@ class TransactionalProducer:
         self._does = "gets its id"
         await session.init()
         for _ in range(self._entropy.between(1, TRANSACTIONS_PER_LIFE_MAX)):
-            if self._world.base.is_calm:
+            if self._world.is_calm:
                 return
             await self._transact(session)
             # Another producer may take its id meanwhile, or the id may expire.
@@ -110,7 +105,7 @@ class TransactionalProducer:
         offset_at = self._entropy.below(2 * SENDS_MAX)
         for number in range(self._entropy.between(1, SENDS_MAX)):
             if number == offset_at:
-                await session.commit_offsets(transaction, COMMITTED_PLACES)
+                await session.commit_offsets(transaction, self._world.committed_places)
             together = places if self._entropy.chance(0.3) else [self._entropy.pick(places)]
             await session.add(transaction, together)
             values = {place: self._new_values(transaction) for place in together}
@@ -119,10 +114,10 @@ class TransactionalProducer:
             await session.send(transaction, values)
             await self._pause(100)
         if self._entropy.chance(0.3):
-            await session.commit_offsets(transaction, COMMITTED_PLACES[:1])
+            await session.commit_offsets(transaction, self._world.committed_places[:1])
 
     async def _wait_or_crash(self, session: ProducerSession) -> None:
-        is_calm = self._world.base.is_calm
+        is_calm = self._world.is_calm
         # Nobody follows a producer that crashes in peace.
         if self._entropy.chance(0.4 if is_calm else 0.08):
             self._history.counts["abandoned"] += 1
@@ -144,10 +139,11 @@ class TransactionalProducer:
             await session.renew(transaction)
 
     def _pick_places(self) -> list[TopicPartition]:
-        places = [place for place in LASTING_PLACES if self._entropy.chance(0.6)]
-        if self._entropy.chance(0.15):
-            places.append(FLEETING_PLACE)
-        return places or [self._entropy.pick(LASTING_PLACES)]
+        places = [place for place in self._world.places if self._entropy.chance(0.6)]
+        fleeting = self._world.fleeting_place
+        if fleeting is not None and self._entropy.chance(0.15):
+            places.append(fleeting)
+        return places or [self._entropy.pick(self._world.places)]
 
     def _new_values(self, transaction: Transaction) -> list[bytes]:
         values = []
@@ -159,5 +155,5 @@ class TransactionalProducer:
         return values
 
     async def _pause(self, most_ms: int) -> None:
-        if not self._world.base.is_calm:
+        if not self._world.is_calm:
             await asyncio.sleep(self._entropy.between(0, most_ms) / 1e3)

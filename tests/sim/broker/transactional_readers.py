@@ -7,7 +7,7 @@ from typing import Any
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import BatchHeader, MarkerKind, read_marker, records
 from ottla.protocol.messages import fetch
-from ottla.protocol.messages.fetch import FetchRequest, PartitionResult
+from ottla.protocol.messages.fetch import AbortedTransaction, FetchRequest, PartitionResult
 from ottla.protocol.topic_partition import TopicPartition, by_topic
 from tests.sim.broker.consumers import (
     LOST_SESSION,
@@ -19,17 +19,36 @@ from tests.sim.broker.consumers import (
     batches_of,
 )
 from tests.sim.broker.line import Line
-from tests.sim.broker.transactional_world import LASTING_PLACES, TransactionalWorld
+from tests.sim.broker.transactional_world import LASTING_PLACES, OneBrokerWorld
 from tests.support.broker.produce_and_fetch import wanted
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 
 
+def visible(
+    batches: Sequence[tuple[BatchHeader, memoryview]],
+    aborted_transactions: Sequence[AbortedTransaction],
+) -> Iterator[memoryview]:
+    """By the rule of Kafka's consumer: from its first offset to its marker, an aborted transaction
+    of a producer is passed over."""
+    upcoming = sorted((each.first_offset, each.producer_id) for each in aborted_transactions)
+    aborted: set[int] = set()
+    for header, content in batches:
+        while upcoming and upcoming[0][0] <= header.last_offset:
+            aborted.add(upcoming.pop(0)[1])
+        if header.is_control:
+            marker = read_marker(content)
+            if marker is not None and marker.kind is MarkerKind.ABORT:
+                aborted.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in aborted):
+            yield content
+
+
 class Reader:
     """Reads all partitions that last from the first offset on, again and again."""
 
-    def __init__(self, world: TransactionalWorld, name: str, *, isolation: int) -> None:
+    def __init__(self, world: OneBrokerWorld, name: str, *, isolation: int) -> None:
         self.name = name
         self.isolation = isolation
         self._world = world
@@ -169,7 +188,9 @@ class Reader:
         position = self.positions[place]
         shown = {}
         batches = list(batches_of(result.records, position))
-        for content in self._visible(batches, result):
+        aborted = result.aborted_transactions or ()
+        assert is_committed or not aborted, f"{self.name}: {result}"
+        for content in visible(batches, aborted):
             for record in records(content):
                 assert record.value is not None
                 shown[record.offset] = record.value
@@ -177,45 +198,15 @@ class Reader:
         assert next_offset <= max(position, end_offset), (
             f"{place}: {self.name} is served up to {next_offset}, it ends at {end_offset}"
         )
-        self._note(place, position, next_offset, shown)
+        self._world.show(
+            place,
+            range(position, next_offset),
+            shown,
+            is_committed=is_committed,
+            is_current=self._power_losses == self._world.base.machine.power_losses,
+        )
         self.positions[place] = next_offset
         return shown
-
-    def _visible(
-        self, batches: Sequence[tuple[BatchHeader, memoryview]], result: PartitionResult
-    ) -> Iterator[memoryview]:
-        """By the rule of Kafka's consumer: from its first offset to its marker, an aborted
-        transaction of a producer is passed over."""
-        upcoming = sorted(
-            (each.first_offset, each.producer_id) for each in result.aborted_transactions or ()
-        )
-        assert self.isolation == READ_COMMITTED or not upcoming, f"{self.name}: {result}"
-        aborted: set[int] = set()
-        for header, content in batches:
-            while upcoming and upcoming[0][0] <= header.last_offset:
-                aborted.add(upcoming.pop(0)[1])
-            if header.is_control:
-                marker = read_marker(content)
-                if marker is not None and marker.kind is MarkerKind.ABORT:
-                    aborted.discard(header.producer_id)
-            elif not (header.is_transactional and header.producer_id in aborted):
-                yield content
-
-    def _note(
-        self, place: TopicPartition, position: int, next_offset: int, shown: dict[int, bytes]
-    ) -> None:
-        """Holds what was shown against what was shown before, and to others."""
-        view = self._world.view(place)
-        is_current = self._power_losses == self._world.base.machine.power_losses
-        for offset, value in shown.items():
-            view.partition.see(offset, value, is_current=is_current)
-        if self.isolation != READ_COMMITTED:
-            return
-        for offset, value in shown.items():
-            self._world.history.see(place, offset, value)
-        for offset in range(position, next_offset):
-            if is_current or offset < view.partition.acknowledged_end:
-                view.see(offset, shown.get(offset))
 
     def _accept_out_of_range(self, place: TopicPartition) -> None:
         """Only what nobody vouched for can be gone, and only by a power loss."""

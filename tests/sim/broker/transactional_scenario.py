@@ -23,7 +23,7 @@ from tests.sim.broker.line import Line
 from tests.sim.broker.machine import Machine
 from tests.sim.broker.producers import Producer
 from tests.sim.broker.scenario import CREATE_VERSION, LATENESS_NS_MAX
-from tests.sim.broker.transactional_audit import Audit
+from tests.sim.broker.transactional_audit import BrokerAudit
 from tests.sim.broker.transactional_committers import OffsetReader, PlainCommitter
 from tests.sim.broker.transactional_history import TransactionalHistory
 from tests.sim.broker.transactional_nemesis import TransactionalNemesis
@@ -33,7 +33,7 @@ from tests.sim.broker.transactional_world import (
     FLEETING_TOPIC,
     GROUP,
     SIDE_TOPIC,
-    TransactionalWorld,
+    OneBrokerWorld,
 )
 from tests.sim.broker.witness import Witness
 from tests.sim.broker.world import MAIN_PARTITIONS, MAIN_TOPIC, World
@@ -87,28 +87,14 @@ class TransactionalScenario:
         witness.clock = machine.clock
         base = World(machine, entropy, witness)
         history = TransactionalHistory(machine.clock, ids_expire=ids_expire)
-        self.world = TransactionalWorld(base, history)
+        self.world = OneBrokerWorld(base=base, history=history)
         machine.on_power_loss = self._lose_power
         machine.on_death = lambda: self.world.history.end_life(machine.lives)
 
     @property
     def counts(self) -> Counter[str]:
-        """Transactions by outcome, and all else that was counted."""
         history = self.world.history
-        outcomes = Counter(each.outcome.name.lower() for each in history.transactions)
-        unsettled = sum(each.settled is None for each in history.commits)
-        return (
-            history.counts
-            + outcomes
-            + Counter(
-                {
-                    "transactions": len(history.transactions),
-                    "offsets": len(history.commits),
-                    "unsettled offsets": unsettled,
-                    "seeds in which ids expire": int(history.ids_expire),
-                }
-            )
-        )
+        return history.totals + Counter({"seeds in which ids expire": int(history.ids_expire)})
 
     def run(self, steps: int = STEPS_PER_SEED) -> str:
         """The hash of all that went over the network and to the disk."""
@@ -144,7 +130,7 @@ class TransactionalScenario:
         )
         await work_against(nemesis, clients, steps)
         machine.check_fault()
-        audit = Audit(self.world, tuple(PRODUCERS), GROUP_PARTITIONS)
+        audit = BrokerAudit(self.world, tuple(PRODUCERS), GROUP_PARTITIONS)
         await audit.check()
         machine.check_fault()
         # Once more from the disk alone.
@@ -201,7 +187,7 @@ class Deleter:
 
     name = "deleter"
 
-    def __init__(self, world: TransactionalWorld) -> None:
+    def __init__(self, world: OneBrokerWorld) -> None:
         self._world = world
         self._entropy = world.base.entropy.fork(self.name)
 

@@ -15,7 +15,6 @@ from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.protocol.producer_epoch import NO_PRODUCER, ProducerIdAndEpoch
 from ottla.protocol.topic_partition import TopicPartition, by_topic
 from tests.sim.broker.transactional_connection import (
-    RETRIED,
     Answer,
     CrashedError,
     GivenUpError,
@@ -27,11 +26,7 @@ from tests.sim.broker.transactional_history import (
     OffsetCommit,
     Transaction,
 )
-from tests.sim.broker.transactional_world import (
-    FLEETING_PLACE,
-    GROUP,
-    TransactionalWorld,
-)
+from tests.sim.broker.transactional_world import GROUP, TransactionalWorld
 from tests.sim.seams.entropy import SimEntropy
 
 TOPIC_IDS_SINCE = 13
@@ -155,7 +150,7 @@ class ProducerSession:
             producer_epoch=expected.producer_epoch,
         )
         incarnation = self.incarnation
-        asked, asked_life = self._history.moment(), self._world.base.machine.lives
+        asked, asked_life = self._history.moment(), self._world.lives
         incarnation.told = None
         try:
             answer = await self._ask(request, self.versions.init, lambda each: each.error_code)
@@ -165,7 +160,7 @@ class ProducerSession:
         finally:
             incarnation.told = self._history.moment()
         incarnation.lost_life = max(incarnation.lost_life, answer.lost_in)
-        incarnation.told_life = self._world.base.machine.lives
+        incarnation.told_life = self._world.lives
         if answer.code is ErrorCode.NONE:
             incarnation.asked, incarnation.asked_life = asked, asked_life
             self._take(answer.response)
@@ -208,7 +203,7 @@ class ProducerSession:
             )
 
         answer = await self._ask(request, self.versions.add, code_of)
-        is_lasting = FLEETING_PLACE not in missing
+        is_lasting = self._world.fleeting_place not in missing
         self._require(
             answer.code, transaction, accepted=frozenset() if is_lasting else TOPIC_IS_GONE
         )
@@ -217,31 +212,35 @@ class ProducerSession:
     async def send(
         self, transaction: Transaction, values: Mapping[TopicPartition, list[bytes]]
     ) -> None:
-        """One batch for each partition, in one request. AbortableError if one is refused."""
+        """One batch for each partition, in as few requests as may be.
+
+        AbortableError if one is refused.
+        """
         batches = {place: self._batch(place, each) for place, each in values.items()}
         left = dict(batches)
         refused: ErrorCode = ErrorCode.NONE
         deletions_before = self._history.deletions
         while left:
-            request = self._produce_request(left)
+            together = await self._connection.together(tuple(left))
+            request = self._produce_request({place: left[place] for place in together})
             answer = await self._ask(request, self.versions.produce, lambda _: ErrorCode.NONE)
             for place, result in self._results(answer.response):
                 code = ErrorCode(result.error_code)
-                if code in RETRIED:
+                if code in self._world.retried:
+                    self._connection.refused(request)
                     continue
                 del left[place]
                 if code is not ErrorCode.NONE:
                     refused = code
-                    is_fleeting = place == FLEETING_PLACE
+                    is_fleeting = place == self._world.fleeting_place
                     accepted = TOPIC_IS_GONE if is_fleeting else frozenset[ErrorCode]()
                     self._expect(code, transaction, accepted=accepted)
                     continue
                 self._sequences[place] = self._sequences.get(place, 0) + len(values[place])
-                partition = self._world.partition(place)
-                if partition is not None:
-                    partition.acknowledge(result.base_offset, values[place])
-                else:
+                if place == self._world.fleeting_place:
                     transaction.deletions_before = deletions_before
+                else:
+                    self._world.acknowledge(place, result.base_offset, values[place])
                 self._history.acknowledge(transaction, place, values[place])
             if left:
                 await self._connection.pause()
@@ -250,7 +249,7 @@ class ProducerSession:
             raise AbortableError(refused.name)
 
     def _batch(self, place: TopicPartition, values: list[bytes]) -> bytes:
-        now_ms = self._world.base.machine.clock.wall_ms()
+        now_ms = self._world.wall_ms()
         return bytes(
             build(
                 [Record(offset, now_ms, None, value) for offset, value in enumerate(values)],
@@ -313,7 +312,7 @@ class ProducerSession:
             raise AbortableError("given up") from error
         for commit in commits.values():
             commit.life = answer.lost_in
-            if answer.lost_in < self._world.base.machine.lives:
+            if answer.lost_in < self._world.lives:
                 commit.settled = self._history.moment()
         self._require(answer.code, transaction)
         for commit in commits.values():

@@ -84,6 +84,7 @@ class BrokerMachine(Machine):
         self.failed_directory = FailedDirectory(self.disk.faults)
         # The last life in which the disk failed: then a log or a start may fail.
         self.failed_life = 0
+        self._is_full = False
         self._started_life = 0
         self._stopping_life = 0
         self._boots: list[asyncio.Task[None]] = []
@@ -157,9 +158,17 @@ class BrokerMachine(Machine):
 
     def _new_process(self) -> Process:
         process = super()._new_process()
-        if self.failed_directory.path is not None:
+        if self.failed_directory.path is not None or self._is_full:
             self.disk_fails()
         return process
+
+    def fill_disk(self, left_bytes: int) -> None:
+        super().fill_disk(left_bytes)
+        self._is_full = True
+
+    def free_disk(self) -> None:
+        super().free_disk()
+        self._is_full = False
 
     def check_fault(self) -> None:
         super().check_fault()

@@ -105,6 +105,10 @@ class Routing:
         line.line.close()
         self._lines.pop(line.machine.host, None)
 
+    def abandon(self, line: BrokerLine) -> None:
+        """Leaves a connection open, and uses it no more."""
+        self._lines.pop(line.machine.host, None)
+
     def close(self) -> None:
         for line in self._lines.values():
             line.line.close()

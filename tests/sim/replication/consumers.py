@@ -1,12 +1,13 @@
 """Consumers that read all partitions from their leaders, and remember what they read."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from ottla.errors import ErrorCode
-from ottla.protocol.batch import records
+from ottla.protocol.batch import BatchHeader, records
 from ottla.protocol.isolation_level import Isolation
-from ottla.protocol.messages.fetch import FetchRequest
+from ottla.protocol.messages.fetch import FetchRequest, PartitionResult
 from ottla.protocol.messages.list_offsets import ListOffsetsRequest
 from ottla.protocol.messages.list_offsets import Partition as ListedPartition
 from ottla.protocol.messages.list_offsets import Topic as ListedTopic
@@ -23,17 +24,25 @@ EARLIEST, LIST_OFFSETS_VERSION = -2, 7
 class Consumer:
     """Reads one partition after another, from the first offset on."""
 
-    def __init__(self, world: ReplicationWorld, name: str, isolation: Isolation) -> None:
+    def __init__(
+        self,
+        world: ReplicationWorld,
+        name: str,
+        isolation: Isolation,
+        targets: Sequence[Target] | None = None,
+    ) -> None:
+        """Of all partitions of the world, or of these."""
         self.name = name
         self._world = world
+        self._targets = world.targets if targets is None else targets
         self._entropy = world.entropy.fork(name)
         self._routing = Routing(world, name, self._entropy.fork("routing"))
         self._isolation = isolation
         self._version = self._entropy.pick((4, 11, 12, 13, 17))
         self._sends_epochs = self._entropy.chance(0.5)
-        self._positions: dict[Target, int] = dict.fromkeys(world.targets, 0)
+        self._positions: dict[Target, int] = dict.fromkeys(self._targets, 0)
         # The excuses of each partition when it was last read.
-        self._excuses: dict[Target, int] = dict.fromkeys(world.targets, 0)
+        self._excuses: dict[Target, int] = dict.fromkeys(self._targets, 0)
         self._wait_ms = self._entropy.pick((0, 50, 500))
         self._bytes_max = self._entropy.pick((1, 500, 1 << 20))
 
@@ -54,24 +63,27 @@ class Consumer:
 
     @property
     def _is_caught_up(self) -> bool:
-        return not self._world.producers_left and all(map(self._has_all_of, self._world.targets))
+        return not self._world.producers_left and all(map(self._has_all_of, self._targets))
 
     def _has_all_of(self, target: Target) -> bool:
         """Whether it has read all that was acknowledged so far."""
         return self._positions[target] >= self._world.partition(target).acknowledged_end
 
     def _start_over(self) -> None:
-        self._positions = dict.fromkeys(self._world.targets, 0)
+        self._positions = dict.fromkeys(self._targets, 0)
 
     async def _read_on(self) -> None:
         is_calm = self._world.is_calm
-        for target in self._world.targets:
+        for target in self._targets:
             try:
                 if not (is_calm and self._has_all_of(target)):
                     await self._poll(target)
             except (OSError, TimeoutError, TryAgain):
                 self._routing.forget(*target.key)
-            await asyncio.sleep(self._entropy.between(1, 10 if is_calm else 150) / 1e3)
+            await asyncio.sleep(self._pause_ms(is_calm=is_calm) / 1e3)
+
+    def _pause_ms(self, *, is_calm: bool) -> int:
+        return self._entropy.between(1, 10 if is_calm else 150)
 
     async def _poll(self, target: Target) -> None:
         leader, line = await self._routing.leader(target.topic, target.topic_id, target.index)
@@ -90,6 +102,9 @@ class Consumer:
             return
         result = only(response)
         if result.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            if leader.leader_epoch < self._world.oracle.losses.newest[target.key].leader_epoch:
+                # A deposed leader, which does not have what was read from a later one.
+                raise TryAgain
             before = self._positions[target]
             await self._start_at_first(target, line)
             deleted_to = self._world.oracle.deleted_to.get(target.key, 0)
@@ -130,14 +145,26 @@ class Consumer:
             raise TryAgain
         position = self._positions[target]
         assert result.error_code == ErrorCode.NONE, f"{target} at {position}: {result}"
-        history = self._world.partition(target)
-        for header, content in batches_of(result.records, position):
+        batches = list(batches_of(result.records, position))
+        for header, _ in batches:
             assert header.last_offset < result.high_watermark, (
                 f"offset {header.last_offset} of {target} was served, the high watermark is"
                 f" {result.high_watermark}"
             )
+        self._see(target, batches, result)
+        if batches:
+            self._positions[target] = batches[-1][0].next_offset
+
+    def _see(
+        self,
+        target: Target,
+        batches: Sequence[tuple[BatchHeader, memoryview]],
+        result: PartitionResult,
+    ) -> None:
+        """Holds what was served against what was served before. The position is that before it."""
+        history = self._world.partition(target)
+        for header, content in batches:
             for record in records(content):
                 assert record.value is not None
                 history.see(record.offset, record.value, is_current=True)
-            self._positions[target] = header.next_offset
             self._world.read_to(target, header.next_offset)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from tests.sim.cluster import sessions
 from tests.sim.cluster.cluster import BrokerMachine
 from tests.sim.cluster.nemesis import SESSION_TIMEOUT_MS, Nemesis, Weighted
+from tests.sim.cluster.oracle import PartitionKey
 from tests.sim.replication.world import LAG_TIME_MAX_MS, ReplicationWorld
 
 QUICK_RESTART_MS_MAX = 100
@@ -24,7 +25,11 @@ class ReplicationNemesis(Nemesis):
 
     def _pick_leader(self) -> BrokerMachine:
         """The leader of one of the partitions, as far as anybody knows."""
-        record = self._world.oracle.losses.newest[self._entropy.pick(self._world.targets).key]
+        return self._leader_of(self._entropy.pick([each.key for each in self._world.targets]))
+
+    def _leader_of(self, key: PartitionKey) -> BrokerMachine:
+        """Any broker if nobody leads it."""
+        record = self._world.oracle.losses.newest[key]
         if record.leader is None:
             return self._pick_machine()
         return self._cluster.machines[record.leader.broker_id]

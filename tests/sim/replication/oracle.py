@@ -10,9 +10,12 @@ A record that is acknowledged with `acks=all`, or read, is a committed one. `Los
 nothing is promised.
 """
 
+from collections.abc import Callable
+
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition as PartitionRecord
 from ottla.metadata.store import Entry
+from ottla.metadata.topic_names import CONSUMER_OFFSETS
 from ottla.replication.partition import Partition
 from ottla.replication.replica import Replica
 from ottla.storage.log.log import Log
@@ -26,6 +29,11 @@ def key_of(partition: Partition) -> PartitionKey:
     return partition.topic_id, partition.index
 
 
+def has_sequences(replica: Replica) -> bool:
+    """Whether the batches of producers are numbered there: offsets in a transaction are not."""
+    return replica.name.topic != CONSUMER_OFFSETS
+
+
 class ReplicationOracle(Oracle):
     """As of `Oracle`, its callbacks run inside brokers, and `check` raises what they found."""
 
@@ -34,6 +42,8 @@ class ReplicationOracle(Oracle):
         self.losses = Losses()
         # By partition: the largest offset up to which somebody may have deleted records.
         self.deleted_to: dict[PartitionKey, int] = {}
+        # Called with each partition that a broker begins to lead.
+        self.on_election: list[Callable[[PartitionKey], None]] = []
         self.commits = 0
         self.elections = 0
         self.truncations = 0
@@ -106,6 +116,8 @@ class ReplicationOracle(Oracle):
     def begins_to_lead(self, partition: Partition) -> None:
         self.elections += 1
         key = key_of(partition)
+        for tell in self.on_election:
+            tell(key)
         replica, ghost = self.replica(key, partition._me.broker_id), self.ghost(key)
         if replica is None or replica.is_unusable or (replica.log and replica.log.offline):
             return
@@ -117,7 +129,8 @@ class ReplicationOracle(Oracle):
         self._fail_if(3, missing, who)
         if replica.start_offset > self.deleted_to.get(key, 0):
             self._fail(3, f"{ghost.name}: nobody deleted up to {replica.start_offset}; {who}")
-        self._fail_if(8, check_producers(ghost.name, batches), who)
+        if has_sequences(replica):
+            self._fail_if(8, check_producers(ghost.name, batches), who)
 
     def high_watermark_moved(self, partition: Partition, before: int) -> None:
         key = key_of(partition)

@@ -5,6 +5,7 @@ Under an odd seed processes are killed at any moment, and no record may be lost 
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +25,9 @@ from tests.sim.replication.operator import Operator
 from tests.sim.replication.oracle import ReplicationOracle
 from tests.sim.replication.probes import isr_answers_lost, replication_probed
 from tests.sim.replication.producers import Kind, Producer
+from tests.sim.replication.transactions.clients import SETTINGS as TRANSACTION_SETTINGS
+from tests.sim.replication.transactions.clients import TOPICS as TRANSACTIONAL_TOPICS
+from tests.sim.replication.transactions.clients import Transactions, has_transactions
 from tests.sim.replication.world import (
     LAG_TIME_MAX_MS,
     TOPICS,
@@ -68,6 +72,8 @@ class Outcome:
     changes: int
     # How often a partition lost so many replicas that nothing was promised.
     excused: int
+    # What transactional clients met, if there were any.
+    transactions: Counter[str]
 
 
 class Scenario:
@@ -80,10 +86,13 @@ class Scenario:
         settings["log.segment.delete.delay.ms"] = entropy.pick(("0", "1000", "60000"))
         settings["leader.imbalance.check.interval.seconds"] = entropy.pick(("1", "5", "300"))
         settings["replica.fetch.max.bytes"] = entropy.pick(("1", "2000", "1048576"))
+        if has_transactions(entropy):
+            settings |= TRANSACTION_SETTINGS
         cluster = Cluster(seed, BROKERS, witness, **settings)
         witness.clock = cluster.all[0].clock
         shape = Shape(brokers=BROKERS, replication_factor=BROKERS)
         self.world = ReplicationWorld(cluster, shape, entropy, witness, ReplicationOracle())
+        self._transactions = Transactions(self.world) if has_transactions(entropy) else None
         self._producers: list[Producer] = []
         self._operator: Operator | None = None
         self._compared_bytes = 0
@@ -113,6 +122,7 @@ class Scenario:
             sessions_lost=world.cluster.sessions_lost,
             changes=0 if self._operator is None else self._operator.changes,
             excused=sum(world.oracle.losses.excused.values()),
+            transactions=self._transactions.counts if self._transactions else Counter(),
         )
 
     async def _run_in_time(self, steps: int) -> None:
@@ -135,11 +145,15 @@ class Scenario:
         await world.cluster.start(START_S_MAX)
         admin = Admin(world)
         for topic in TOPICS:
-            await self._create(admin, topic)
+            world.targets += await self._create(admin, topic)
         clients = self._clients()
-        nemesis = ReplicationNemesis(
-            world, [client.name for client in clients], loses_power=self._loses_power
-        )
+        names = [client.name for client in clients]
+        if self._transactions is None:
+            nemesis = ReplicationNemesis(world, names, loses_power=self._loses_power)
+        else:
+            clients += await self._transactional_clients(self._transactions, admin)
+            names = [client.name for client in clients]
+            nemesis = self._transactions.nemesis(names, loses_power=self._loses_power)
         await self._work_against(nemesis, clients, steps)
         await self._check()
         for machine in world.cluster.all:
@@ -150,7 +164,15 @@ class Scenario:
         assert self._loses_power or not losses, f"possible losses without a cause: {losses}"
         serving.cancel()
 
-    async def _create(self, admin: Admin, topic: TopicShape) -> None:
+    async def _transactional_clients(
+        self, transactions: Transactions, admin: Admin
+    ) -> list[Client]:
+        for topic in TRANSACTIONAL_TOPICS:
+            transactions.know(topic, await self._create(admin, topic))
+        await transactions.set_up()
+        return transactions.clients()
+
+    async def _create(self, admin: Admin, topic: TopicShape) -> list[Target]:
         configs: dict[str, str | None] = {
             "segment.ms": "2000",
             "index.interval.bytes": "200",
@@ -160,9 +182,7 @@ class Scenario:
         topic_id = await admin._persist(
             lambda: admin._create(topic.name, topic.partitions, topic.replication_factor, configs)
         )
-        self.world.targets += [
-            Target(topic.name, topic_id, index) for index in range(topic.partitions)
-        ]
+        return [Target(topic.name, topic_id, index) for index in range(topic.partitions)]
 
     def _clients(self) -> list[Client]:
         """Each partition has one producer; the first one has one more."""
@@ -227,6 +247,8 @@ class Scenario:
 
     async def _check(self) -> None:
         world = self.world
+        if self._transactions is not None:
+            await self._transactions.check()
         await asyncio.sleep(SETTLING_S)
         world.oracle.check()
         world.cluster.check_faults()

@@ -1,5 +1,6 @@
 """The topics of the simulation, and the state that all of its participants share."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -57,6 +58,8 @@ class ReplicationWorld(World):
     targets: list[Target] = field(default_factory=list)
     # By partition: the offsets between batches that consumers have read.
     batch_ends: dict[PartitionKey, list[int]] = field(default_factory=dict)
+    # Called with each partition whose records are excused.
+    on_excused: list[Callable[[PartitionKey], None]] = field(default_factory=list)
     # The share of answers to AlterPartition that get lost.
     lost_isr_answers: float = 0.0
 
@@ -84,3 +87,5 @@ class ReplicationWorld(World):
             self.witness.note(f"excused: {key[0]}-{key[1]}")
             self.history.partition(*key).forget()
             self.batch_ends.pop(key, None)
+            for tell in self.on_excused:
+                tell(key)

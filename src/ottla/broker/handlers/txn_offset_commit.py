@@ -104,6 +104,7 @@ async def _verify_and_commit(
             *producer,
             partitions=(shard.replica.name,),
             adds=call.version >= ADDS_SINCE,
+            coordinator_epoch=shard.replica.coordinator_epoch_of(producer.producer_id),
         )
         codes = await call.services.coordinators.verifier.verify(verification)
         code = codes.get(shard.replica.name, ErrorCode.COORDINATOR_NOT_AVAILABLE)

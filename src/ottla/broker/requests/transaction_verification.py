@@ -165,4 +165,5 @@ def _question(batches: Sequence[UnverifiedBatch], transaction: ProduceTransactio
         # A request may name a partition twice.
         tuple(dict.fromkeys(batch.replica.name for batch in batches)),
         transaction.adds,
+        max(batch.replica.coordinator_epoch_of(header.producer_id) for batch in batches),
     )

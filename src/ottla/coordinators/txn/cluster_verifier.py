@@ -25,7 +25,8 @@ class ClusterVerifier:
     """The `TransactionVerifier` of all transactional ids.
 
     `here` verifies those that this broker coordinates. Unless `is_enabled`, partitions that
-    producers have to add themselves are not verified.
+    producers have to add themselves are not verified. Nobody is asked while this broker has not
+    heard of a coordinator whose marker is in one of the partitions.
     """
 
     def __init__(
@@ -49,8 +50,11 @@ class ClusterVerifier:
             index = self._shards.partition_of(verification.transactional_id)
         except PeerError as error:
             return dict.fromkeys(verification.partitions, error.code)
-        leader_id = self._image().leader_id(TRANSACTION_STATE, index)
-        if leader_id is None:
+        image = self._image()
+        leader_id = image.leader_id(TRANSACTION_STATE, index)
+        leader_epoch = image.leader_epoch(TRANSACTION_STATE, index)
+        is_outdated = leader_epoch is None or leader_epoch < verification.coordinator_epoch
+        if leader_id is None or is_outdated:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
             return dict.fromkeys(verification.partitions, code)
         if leader_id == self._node_id:

@@ -47,7 +47,7 @@ class LocalVerifier:
 async def _verify(
     shard: TransactionShard, verification: Verification
 ) -> Mapping[TopicPartition, ErrorCode]:
-    transactional_id, producer_id, producer_epoch, partitions, _ = verification
+    transactional_id, producer_id, producer_epoch, partitions, *_ = verification
     producer = ProducerIdAndEpoch(producer_id, producer_epoch)
     return await shard.read(
         lambda _now_ms: shard.machine.verify(transactional_id, producer, partitions)
@@ -57,7 +57,7 @@ async def _verify(
 async def _add(shard: TransactionShard, verification: Verification) -> None:
     from ottla.coordinators.txn.machine import AddRequest
 
-    transactional_id, producer_id, producer_epoch, partitions, _ = verification
+    transactional_id, producer_id, producer_epoch, partitions, *_ = verification
     request = AddRequest(
         transactional_id,
         ProducerIdAndEpoch(producer_id, producer_epoch),

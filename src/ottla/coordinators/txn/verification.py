@@ -9,16 +9,23 @@ from typing import NamedTuple, Protocol
 
 from ottla.errors import ErrorCode
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.producers.entry import NO_EPOCH
 
 
 class Verification(NamedTuple):
-    """The partitions of a transaction. `adds` adds the missing ones."""
+    """The partitions of a transaction. `adds` adds the missing ones.
+
+    `coordinator_epoch` is the latest one in the producer's markers, -1 without any. A coordinator
+    of an earlier epoch was deposed, also if it does not know that: it may take for open what its
+    successor has ended.
+    """
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     partitions: Sequence[TopicPartition]
     adds: bool
+    coordinator_epoch: int = NO_EPOCH
 
 
 class TransactionVerifier(Protocol):

@@ -45,6 +45,10 @@ SETTINGS = {
     "replica.lag.time.max.ms": "600000",
     "replica.fetch.backoff.ms": "100",
     "replica.socket.timeout.ms": "1000",
+    # One of three brokers does not have the transaction coordinator's partition.
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "2",
+    "transaction.state.log.min.isr": "1",
 }
 
 Story = Callable[["Stage"], Coroutine[Any, Any, None]]
@@ -118,6 +122,17 @@ class Stage:
     def record(self) -> Partition:
         """The newest record of the partition that any broker has applied."""
         return self.oracle.losses.newest[self._topic_id, 0]
+
+    def knows(self, topic: str) -> bool:
+        """Whether all brokers know a topic, and who leads its first partition."""
+        images = [self.oracle.images[each.process_name] for each in self.cluster.all]
+        return all(image.leader_id(topic, 0) is not None for image in images)
+
+    def record_of(self, topic: str) -> Partition:
+        """As `record`, of the first partition of another topic, which `knows` knows."""
+        images = (self.oracle.images[each.process_name] for each in self.cluster.all)
+        found = next(found for image in images if (found := image.topic(topic)) is not None)
+        return self.oracle.losses.newest[found.topic_id, 0]
 
     @property
     def leader(self) -> int | None:

@@ -4,7 +4,13 @@ import re
 
 import pytest
 
-from tests.sim.replication.schedules import leadership, losses, membership, truncation
+from tests.sim.replication.schedules import (
+    leadership,
+    losses,
+    membership,
+    transactions,
+    truncation,
+)
 from tests.sim.replication.schedules.stage import Schedule, perform, why_it_fails
 
 SCHEDULES = (
@@ -12,6 +18,7 @@ SCHEDULES = (
     *losses.SCHEDULES,
     *leadership.SCHEDULES,
     *membership.SCHEDULES,
+    *transactions.SCHEDULES,
 )
 NAMES = [schedule.name for schedule in SCHEDULES]
 

@@ -312,8 +312,8 @@ class Stage:
         assert found is not None
         return found
 
-    def write_marker(self, partition: int = 0) -> None:
-        marker = TransactionMarker(7, 0, MarkerKind.COMMIT, 0)
+    def write_marker(self, partition: int = 0, coordinator_epoch: int = 0) -> None:
+        marker = TransactionMarker(7, 0, MarkerKind.COMMIT, coordinator_epoch)
         appender, now_ms = self.services.partitions.appender, self.services.now_ms
         appender.append_marker(self.replica(partition), marker, now_ms=now_ms)
 
@@ -351,7 +351,19 @@ def test_the_coordinator_is_asked_once_for_all_partitions_of_a_request(version: 
             assert [each.error_code for each in topic.partition_responses] == [NONE, NONE]
         (asked,) = stage.coordinator.asked
         partitions = (TopicPartition("events", 0), TopicPartition("events", 1))
-        assert asked == ("t", 7, 0, partitions, version >= 12)
+        assert asked == ("t", 7, 0, partitions, version >= 12, -1)
+
+    on_stage(story)
+
+
+def test_the_question_has_the_latest_coordinator_epoch_of_the_producers_markers() -> None:
+    async def story(stage: Stage) -> None:
+        stage.write_marker(0, coordinator_epoch=3)
+        stage.write_marker(1, coordinator_epoch=4)
+        batches = [stage.producer.batch(value, 0) for value in (b"a", b"b")]
+        await stage.client.ask(produce("events", *batches, transactional_id="t"), 9)
+        (asked,) = stage.coordinator.asked
+        assert asked.coordinator_epoch == 4
 
     on_stage(story)
 

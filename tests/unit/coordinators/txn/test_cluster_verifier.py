@@ -25,6 +25,7 @@ class Stage:
 
     def __init__(self, leader_id: int | None) -> None:
         self.leader = leader_id
+        self.epoch: int | None = 5
         self.has_topic = True
         self.is_enabled = True
         self.asked: list[int] = []
@@ -38,13 +39,17 @@ class Stage:
         assert (topic, index) == (TRANSACTION_STATE, 2)
         return self.leader
 
+    def leader_epoch(self, topic: str, index: int) -> int | None:
+        assert (topic, index) == (TRANSACTION_STATE, 2)
+        return self.epoch
+
     async def verify(self, *asked: Any) -> Mapping[TopicPartition, ErrorCode]:
         """Of this broker with one argument, of another with two."""
         if len(asked) == 2:
             self.asked.append(asked[0])
         return dict.fromkeys(asked[-1].partitions, HERE if len(asked) == 1 else ELSEWHERE)
 
-    def code(self, *, adds: bool) -> ErrorCode:
+    def code(self, *, adds: bool, coordinator_epoch: int = -1) -> ErrorCode:
         here = cast(Any, self)
         verifier = ClusterVerifier(
             here,
@@ -54,7 +59,8 @@ class Stage:
             lambda: cast("Image", here),
             lambda: self.is_enabled,
         )
-        codes = run(cast(Any, verifier.verify(Verification("id", 7, 3, (T0,), adds))))
+        question = Verification("id", 7, 3, (T0,), adds, coordinator_epoch)
+        codes = run(cast(Any, verifier.verify(question)))
         assert list(codes) == [T0]
         return codes[T0]
 
@@ -69,6 +75,18 @@ def test_the_leader_of_the_ids_partition_is_asked(
     stage = Stage(leader_id)
     assert stage.code(adds=adds) is code
     assert stage.asked == ([OTHER] if leader_id == OTHER else [])
+
+
+@pytest.mark.parametrize("leader_id", [ME, OTHER])
+def test_a_coordinator_that_another_has_followed_is_not_asked(leader_id: int) -> None:
+    stage = Stage(leader_id)
+    answer = HERE if leader_id == ME else ELSEWHERE
+    assert stage.code(adds=False, coordinator_epoch=5) is answer
+    stage.asked.clear()
+    assert stage.code(adds=False, coordinator_epoch=6) is NOT_AVAILABLE
+    stage.epoch = None
+    assert stage.code(adds=False) is NOT_AVAILABLE
+    assert stage.asked == []
 
 
 def test_without_the_topic_there_is_no_coordinator() -> None:

@@ -1,0 +1,1 @@
+"""Transactional clients of a cluster: producers, consumers, committers of offsets."""

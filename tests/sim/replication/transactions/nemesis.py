@@ -1,0 +1,87 @@
+"""Faults that go for coordinators, and for the moment in which a transaction ends."""
+
+import asyncio
+from typing import ClassVar
+
+from tests.sim.cluster import sessions
+from tests.sim.cluster.cluster import BrokerMachine
+from tests.sim.cluster.nemesis import SESSION_TIMEOUT_MS, Weighted
+from tests.sim.replication.nemesis import ReplicationNemesis
+from tests.sim.replication.transactions.world import ClusterTransactions
+
+# How long to wait for the end of a transaction, and how often to look.
+END_S_MAX = 1.0
+LOOK_S = 0.005
+# Between the request and its answer.
+STRIKE_MS_MAX = 40
+
+
+class TransactionalNemesis(ReplicationNemesis):
+    """Leaders of coordinators' partitions are hit as often as those of others, and more at ends."""
+
+    def __init__(
+        self, transactions: ClusterTransactions, clients: list[str], *, loses_power: bool
+    ) -> None:
+        super().__init__(transactions.base, clients, loses_power=loses_power)
+        self._transactions = transactions
+
+    def _pick_leader(self) -> BrokerMachine:
+        if self._entropy.chance(0.5):
+            return super()._pick_leader()
+        return self._leader_of(self._entropy.pick(self._transactions.keys))
+
+    def jump_clock(self) -> None:
+        super().jump_clock()
+        self._transactions.history.clock_jumps += 1
+
+    def strike_while_a_transaction_ends(self) -> None:
+        """Between the decision, its markers, their record and the answer."""
+        self._begin_repair(self._wait_and_strike())
+
+    async def _wait_and_strike(self) -> None:
+        looks = int(END_S_MAX / LOOK_S)
+        while looks and not self._transactions.ending:
+            looks -= 1
+            await asyncio.sleep(LOOK_S)
+        if self._entropy.chance(0.4):
+            # Whoever loses its connection now does not live to repeat its request.
+            self._transactions.crashes += 1
+        if self._entropy.chance(0.5):
+            await asyncio.sleep(self._entropy.between(0, STRIKE_MS_MAX) / 1e3)
+        keys = self._transactions.state_keys
+        if self._entropy.chance(0.2):
+            keys = self._transactions.keys
+        self._strike(self._leader_of(self._entropy.pick(keys)))
+
+    def _strike(self, machine: BrokerMachine) -> None:
+        match self._entropy.below(7):
+            case 0:
+                self._restart_quickly(machine, loses_power=False)
+            case 1:
+                machine.kill()
+                self._restart_later(machine)
+            case 2:
+                self._pause(machine, self._entropy.pick((500, 6_000, 15_000)))
+            case 3:
+                self._cut(machine.host, [*self._peers(machine.host), sessions.HOST])
+            case 4 | 5:
+                self._deafen(machine)
+            case _:
+                self._cluster.ensemble.expire(machine.host)
+
+    def _deafen(self, machine: BrokerMachine) -> None:
+        """It is heard, and hears no peer: it commits nothing, and its markers arrive."""
+        others = [*self._peers(machine.host), sessions.HOST]
+        for other in others:
+            self._network.block(other, machine.host)
+
+        def heal() -> None:
+            for other in others:
+                self._network.heal(machine.host, other)
+
+        self._repair_later(3 * SESSION_TIMEOUT_MS, heal, ms_min=SESSION_TIMEOUT_MS)
+
+    faults: ClassVar = (
+        *ReplicationNemesis.faults,
+        Weighted(strike_while_a_transaction_ends, 30),
+    )
