@@ -224,6 +224,7 @@ class Segment:
         if joint.positions[0] == 0:
             self._first_timestamp_ms = joint.timestamps[0]
         largest, interval_bytes = self.largest_timestamp, self._config.index_interval_bytes
+        entries: list[tuple[int, int]] = []
         # The position behind which the next batch gets an entry.
         due = joint.positions[0] - self._bytes_since_entry + interval_bytes
         for position, last_offset, timestamp in zip(
@@ -232,10 +233,11 @@ class Segment:
             if timestamp > largest[0]:
                 largest = (timestamp, last_offset)
             if position > due:
-                self.offsets.add(last_offset, position)
+                entries.append((last_offset, position))
                 if largest[0] > self.times.last[0]:
                     self.times.add(*largest)
                 due = position + interval_bytes
+        self.offsets.add_all(entries)
         self.largest_timestamp = largest
         self._bytes_since_entry = end_position - (due - interval_bytes)
         self.size_bytes = end_position
