@@ -53,6 +53,8 @@ class Gathering(ABC, Generic[RequestT, EntryT]):
         self._seconds = services.metrics.request(self._api.name).seconds
         self._steady_ns = services.clock.steady_ns
         self._handler: Any = None
+        # The last frame that was read and not kept, and its request, which is handled by itself.
+        self.declined: tuple[memoryview, RequestT] | None = None
         # In the order of arrival, their size, and the arrival time of the first.
         self._waiting: list[EntryT] = []
         self._waiting_bytes = 0
@@ -73,6 +75,7 @@ class Gathering(ABC, Generic[RequestT, EntryT]):
             return False
         entry = self._entry(request, frame, connection, is_silent_only)
         if entry is None:
+            self.declined = frame, request
             return False
         self._waiting_bytes += size_bytes
         if (
