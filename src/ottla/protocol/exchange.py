@@ -2,7 +2,7 @@
 
 import struct
 from copy import copy
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from ottla.errors import ErrorCode, PeerError
@@ -22,6 +22,8 @@ from ottla.protocol.primitives import Buffer, Part
 _KEY_AND_VERSION = struct.Struct(">hh")
 _CORRELATION_ID = struct.Struct(">i")
 _NO_TAGS = b"\0"
+# A flexible response header: the correlation id, and no tags.
+_PLAIN_HEADER_BYTES = _CORRELATION_ID.size + len(_NO_TAGS)
 THROTTLE_TIME_MS = "throttle_time_ms"
 _THROTTLE_TIME_MS = struct.Struct(">i")
 
@@ -114,24 +116,45 @@ def encode_request(
     correlation_id: int, api: Api, version: int, request: object, client_id: str | None = None
 ) -> list[Part]:
     """The parts of a request frame."""
+    header_version = request_header_version(api, version)
+    begin, end = _request_header(api.key, version, header_version, client_id)
+    header = b"".join((begin, _CORRELATION_ID.pack(correlation_id), end))
+    return frame(header, encode(request, version))
+
+
+# A process has few client ids.
+@lru_cache(maxsize=1024)
+def _request_header(
+    api_key: int, version: int, header_version: int, client_id: str | None
+) -> tuple[bytes, bytes]:
+    """The bytes of a request header before and behind the correlation id."""
     header = RequestHeader(
-        request_api_key=api.key,
+        request_api_key=api_key,
         request_api_version=version,
-        correlation_id=correlation_id,
+        correlation_id=0,
         client_id=client_id,
     )
-    header_version = request_header_version(api, version)
-    return frame(encode_bytes(header, header_version), encode(request, version))
+    encoded = encode_bytes(header, header_version)
+    position = _KEY_AND_VERSION.size
+    return encoded[:position], encoded[position + _CORRELATION_ID.size :]
 
 
 def decode_correlation_id(received: Buffer) -> int:
     """The correlation id of a response, whose API and version are not known yet."""
-    return decode(ResponseHeader, 0, received)[0].correlation_id
+    if len(received) < _CORRELATION_ID.size:
+        return decode(ResponseHeader, 0, received)[0].correlation_id  # says what is missing
+    correlation_id: int = _CORRELATION_ID.unpack_from(received)[0]
+    return correlation_id
 
 
 def decode_response(received: Buffer, api: Api, version: int) -> Any:
     """Decodes the response to a request of this API and version."""
-    _, position = decode(ResponseHeader, response_header_version(api, version), received)
+    header_version = response_header_version(api, version)
+    if header_version and received[_CORRELATION_ID.size : _PLAIN_HEADER_BYTES] == _NO_TAGS:
+        # Nearly always: a header without tags.
+        position = _PLAIN_HEADER_BYTES
+    else:
+        _, position = decode(ResponseHeader, header_version, received)
     return decode(api.response, version, received, position)[0]
 
 

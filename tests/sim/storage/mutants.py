@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.errors import LogOffline
+from ottla.native import replicated as native_replicated
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.files import Files, read_file, write_all
 from ottla.storage.admission import follower_checks
@@ -21,7 +22,7 @@ from ottla.storage.log.index import OffsetIndex, TimeIndex, TransactionIndex
 from ottla.storage.log.joint_append import Joint
 from ottla.storage.log.leader_epoch_file import EpochFile, EpochSave
 from ottla.storage.log.log import Log
-from ottla.storage.log.replicated_batches import ReplicatedBatch
+from ottla.storage.log.replicated_batches import ReplicatedBatch, ReplicatedRun
 from ottla.storage.log.segment import Segment, Unsynced
 from ottla.storage.opening import recovery
 from ottla.storage.producers import snapshot_files
@@ -285,6 +286,27 @@ def batches_of_a_fetch_are_indexed_where_they_were_sent(patch: pytest.MonkeyPatc
     patch.setattr(appending, "join_replicated", join_wrongly)
 
 
+def ordinary_batches_of_a_fetch_are_indexed_where_they_were_sent(
+    patch: pytest.MonkeyPatch,
+) -> None:
+    read = native_replicated.read
+
+    def read_wrongly(content: memoryview, _: int, *of_log: int) -> native_replicated.Run:
+        return read(content, 0, *of_log)
+
+    patch.setattr(native_replicated, "read", read_wrongly)
+
+
+def producers_of_ordinary_batches_are_not_replayed(patch: pytest.MonkeyPatch) -> None:
+    read = replicated_batches.read_run
+
+    def read_without(*arguments: Any) -> ReplicatedRun | None:
+        run = read(*arguments)
+        return None if run is None else run._replace(of_producers=[])
+
+    patch.setattr(replicated_batches, "read_run", read_without)
+
+
 def a_damaged_batch_of_a_fetch_is_taken(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(follower_checks, "crc_is_valid", lambda *_: True)
 
@@ -348,6 +370,8 @@ MUTANTS = (
     Mutant(only_the_first_epoch_of_a_fetch_is_noted, range(100)),
     Mutant(markers_within_a_fetch_are_not_replayed, range(100)),
     Mutant(batches_of_a_fetch_are_indexed_where_they_were_sent, range(100)),
+    Mutant(ordinary_batches_of_a_fetch_are_indexed_where_they_were_sent, range(100)),
+    Mutant(producers_of_ordinary_batches_are_not_replayed, range(100)),
     Mutant(a_damaged_batch_of_a_fetch_is_taken, range(100)),
     Mutant(a_log_below_its_high_watermark_is_not_reported, range(200)),
     Mutant(the_damage_is_reported_by_one_start_only, range(600, 800)),

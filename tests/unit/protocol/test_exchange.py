@@ -5,6 +5,7 @@ import base64
 import pytest
 
 from ottla.errors import ErrorCode
+from ottla.protocol.codec import encode_bytes
 from ottla.protocol.exchange import (
     UnsupportedVersion,
     decode_correlation_id,
@@ -14,10 +15,15 @@ from ottla.protocol.exchange import (
     encode_response,
 )
 from ottla.protocol.framing import FrameReader
-from ottla.protocol.headers import ResponseHeader, response_header_version
+from ottla.protocol.headers import (
+    RequestHeader,
+    ResponseHeader,
+    request_header_version,
+    response_header_version,
+)
 from ottla.protocol.messages import APIS
 from ottla.protocol.messages.api_versions import ApiVersionsResponse
-from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.primitives import DecodeError
 from tests.support.protocol.wire_vectors import pairs, recorded, to_json
 
@@ -66,6 +72,44 @@ def test_the_client_id_keeps_its_legacy_length_in_flexible_headers(
     legacy = b"\xff\xff" if client_id is None else b"\0" + bytes([len(client_id)])
     assert sent[12:14] == legacy
     assert decode_request(sent[4:]).header.client_id == client_id
+
+
+@pytest.mark.parametrize("client_id", ["client", "", None, "größer"])
+@pytest.mark.parametrize("correlation_id", [0, 7, 2**31 - 1, -1])
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_request_begins_with_its_declared_header(
+    version: int, correlation_id: int, client_id: str | None
+) -> None:
+    (sent,) = encode_request(correlation_id, APIS[12], version, HEARTBEAT, client_id)
+    header = RequestHeader(
+        request_api_key=12,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    )
+    declared = encode_bytes(header, request_header_version(APIS[12], version))
+    assert sent[4 : 4 + len(declared)] == declared
+    assert decode_request(sent[4:]).header == header
+
+
+@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize("size", range(5))
+def test_a_response_too_short_for_its_header_is_refused(version: int, size: int) -> None:
+    frame = bytes(size)
+    if size < 4:
+        with pytest.raises(DecodeError):
+            decode_correlation_id(frame)
+    with pytest.raises(DecodeError):
+        decode_response(frame, APIS[12], version)
+
+
+def test_unknown_tags_in_the_header_of_a_response_are_skipped() -> None:
+    response = HeartbeatResponse(error_code=5)
+    (sent,) = encode_response(7, APIS[12], 4, response)
+    plain, tagged = sent[4:], sent[4:8] + b"\x01\x63\x02ab" + sent[9:]
+    assert decode_response(plain, APIS[12], 4) == response
+    assert decode_response(tagged, APIS[12], 4) == response
+    assert decode_correlation_id(tagged) == 7
 
 
 @pytest.mark.parametrize("version", range(5))

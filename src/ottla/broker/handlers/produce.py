@@ -26,7 +26,11 @@ from ottla.broker.requests.produce_outcomes import (
     response,
 )
 from ottla.broker.requests.transaction_verification import ProduceTransaction
-from ottla.broker.requests.uncommitted_produce import UncommittedProduce, begin_wait
+from ottla.broker.requests.uncommitted_produce import (
+    UncommittedBatch,
+    UncommittedProduce,
+    begin_wait,
+)
 from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.metadata.values import AclOperation, AclResource
 from ottla.native import produce as native_produce
@@ -167,7 +171,7 @@ def handle_gathered(
     start_offset = replica.start_offset
     partition = replica.partition
     is_committed = partition.high_watermark >= partition.end_offset
-    waits = None if is_committed else _GatheredWaits(replica, key)
+    waits = None if is_committed else _GatheredWaits(replica, key, appended.first_offsets[0])
     answers: list[bytearray | None] = []
     uncommitted: dict[int, UncommittedProduce] = {}
     for each, offset in zip(requests, appended.first_offsets, strict=True):
@@ -192,15 +196,9 @@ class _GatheredWaits:
     Those with the same timeout share one: followers fetch the batches together as well.
     """
 
-    __slots__ = ("_by_timeout_ms", "_key", "_replica")
+    __slots__ = ("_by_timeout_ms", "_joint", "_key")
 
-    def __init__(self, replica: Replica, key: TopicKey) -> None:
-        self._replica = replica
-        self._key = key
-        self._by_timeout_ms: dict[int, CommitWait] = {}
-
-    def begin(self, index: int, first_offset: int, timeout_ms: int) -> UncommittedProduce:
-        replica = self._replica
+    def __init__(self, replica: Replica, key: TopicKey, first_offset: int) -> None:
         appended = AppendResult(
             first_offset=first_offset,
             committed_offset=replica.end_offset,
@@ -210,14 +208,17 @@ class _GatheredWaits:
             record_count=0,
             is_settled=False,
         )
+        self._joint = Unacknowledged(replica, appended)
+        self._key = key
+        self._by_timeout_ms: dict[int, CommitWait] = {}
+
+    def begin(self, index: int, first_offset: int, timeout_ms: int) -> UncommittedProduce:
         wait = self._by_timeout_ms.get(timeout_ms)
         if wait is None:
-            wait = CommitWait([Unacknowledged(replica, appended)], timeout_ms)
-            self._by_timeout_ms[timeout_ms] = wait
+            wait = self._by_timeout_ms[timeout_ms] = CommitWait([self._joint], timeout_ms)
         else:
             wait.sharing += 1
-        produced = ProduceOutcome(index, replica, appended)
-        return UncommittedProduce([(self._key, [produced])], [produced], wait)
+        return UncommittedBatch(self._key, index, first_offset, self._joint, wait)
 
 
 # Authorization

@@ -262,6 +262,11 @@ class Connection(asyncio.BufferedProtocol):
         ):
             # The common case: one small response, and nothing queued before it.
             self._send.write(outcome)
+        elif isinstance(outcome, PendingResponse) and self._transport is not None:
+            self._wait_for(outcome)
+            if self._held_bytes or self._responses.held_bytes > CROWDED_BYTES_MAX:
+                self._flush()
+                return
         elif outcome is not None:
             self._take([outcome] if isinstance(outcome, bytearray) else outcome)
             self._flush()
@@ -344,13 +349,16 @@ class Connection(asyncio.BufferedProtocol):
             if self._transport is None:
                 outcome.abandon()  # the client has disconnected while its request was gathered
                 return
-            self._responses.add(outcome)
-            outcome.future.add_done_callback(self._send_ready)
+            self._wait_for(outcome)
         else:
             loop = asyncio.get_running_loop()
             answered: asyncio.Future[ResponseParts] = loop.create_future()
             task = loop.create_task(self._take_later(outcome, answered), name="request")
             self._responses.add(PendingResponse(answered, asyncio.Future.result, task.cancel))
+
+    def _wait_for(self, pending: PendingResponse) -> None:
+        self._responses.add(pending)
+        pending.future.add_done_callback(self._send_ready)
 
     async def _take_later(
         self, outcome: Awaitable[ResponseParts], answered: "asyncio.Future[ResponseParts]"
@@ -370,9 +378,9 @@ class Connection(asyncio.BufferedProtocol):
         """Sends the responses that are there, in their order, and handles the next requests."""
         if self._transport is None or self._transport.is_closing():
             return
-        is_any = False
+        responses, is_any = self._responses, False
         try:
-            while (response := self._responses.pop_ready()) is not None:
+            while responses.waiting and (response := responses.pop_ready()) is not None:
                 is_any = True
                 if isinstance(response, PendingResponse):
                     response = response.finish(response.future)
@@ -381,8 +389,10 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:  # noqa: BLE001 - the loop would only log it
             self._requests.failed(error)
             return
-        if is_any:
+        if self._backlog and is_any:
             self._handle_backlog()
+        elif is_any:
+            self._flush()
 
     def _drained(self) -> None:
         """Everything was sent: the next responses may be queued."""

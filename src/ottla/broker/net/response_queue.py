@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ottla.protocol.primitives import Part
+from ottla.tuples import maker
 
 # The most responses that wait for other replicas, and the memory of their requests.
 WAITING_PRODUCES_MAX = 64
@@ -40,6 +41,9 @@ class PendingResponse(NamedTuple):
         (self.cancel or self.future.cancel)()
 
 
+make_pending = maker(PendingResponse)
+
+
 class ResponseQueue:
     """`add` every response that does not go out at once, then `pop_ready` whenever one is there."""
 
@@ -65,19 +69,24 @@ class ResponseQueue:
 
     def add(self, response: PendingResponse | list[Part]) -> None:
         self.waiting.append(response)
-        self.held_bytes += _held_bytes(response)
+        if isinstance(response, list):
+            self.held_bytes += sum(map(len, response))
+        else:
+            self.held_bytes += response.held_bytes
 
     def pop_ready(self) -> PendingResponse | list[Part] | None:
         """Removes the first response if it is there. None if there is none."""
         if not self.waiting:
             return None
         first = self.waiting[0]
-        if not isinstance(first, list):
+        if isinstance(first, list):
+            self.held_bytes -= sum(map(len, first))
+        else:
             future = first.future
             # Nothing is sent after a cancelled one: responses would miss their requests.
             if not future.done() or future.cancelled():
                 return None
-        self.held_bytes -= _held_bytes(first)
+            self.held_bytes -= first.held_bytes
         return self.waiting.popleft()
 
     def drop(self) -> list[PendingResponse]:
@@ -86,9 +95,3 @@ class ResponseQueue:
         self.waiting.clear()
         self.held_bytes = 0
         return dropped
-
-
-def _held_bytes(response: PendingResponse | list[Part]) -> int:
-    if isinstance(response, list):
-        return sum(map(len, response))
-    return response.held_bytes

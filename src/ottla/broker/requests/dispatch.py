@@ -75,11 +75,16 @@ class Dispatch:
         self, frame: memoryview, connection: Connection
     ) -> ResponseParts | PendingResponse | Awaitable[ResponseParts]:
         # Produce is the most frequent request. The fast path saves it the codec.
-        produce = native_produce.read(frame)
+        produces = self._produces
+        if produces.declined is not None and produces.declined[0] is frame:
+            produce: native_produce.Request | None = produces.declined[1]
+            produces.declined = None
+        else:
+            produce = native_produce.read(frame)
         if produce is not None:
             session = connection.session
             _, _, session.client_id, _, _, _, _ = produce
-            return self._produces.handle(produce, frame, session)
+            return produces.handle(produce, frame, session)
         started_ns = self._steady_ns()
         self._check_size(frame)
         try:

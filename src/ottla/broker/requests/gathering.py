@@ -17,8 +17,11 @@ from ottla.protocol.messages import APIS
 if TYPE_CHECKING:
     from ottla.broker.requests.services import Services
 
-# Larger requests gain little: the system calls are a small part of their cost.
+# Larger requests gain little: the system calls are a small part of their cost. An API may gather
+# larger ones all the same.
 GATHERED_BYTES_MAX = 4 << 10
+# Gathered requests of this size are handled at once.
+GATHERED_TOGETHER_BYTES_MAX = 1 << 20
 
 # The argument of `Connection.settle`.
 GatheredOutcome = bytearray | ResponseParts | PendingResponse | Awaitable[ResponseParts]
@@ -50,8 +53,11 @@ class Gathering(ABC, Generic[RequestT, EntryT]):
         self._seconds = services.metrics.request(self._api.name).seconds
         self._steady_ns = services.clock.steady_ns
         self._handler: Any = None
-        # In the order of arrival, and the arrival time of the first.
+        # The last frame that was read and not kept, and its request, which is handled by itself.
+        self.declined: tuple[memoryview, RequestT] | None = None
+        # In the order of arrival, their size, and the arrival time of the first.
         self._waiting: list[EntryT] = []
+        self._waiting_bytes = 0
         self._since_ns = 0
 
     def gather(
@@ -61,16 +67,23 @@ class Gathering(ABC, Generic[RequestT, EntryT]):
 
         `is_silent_only` declines requests that get a response, whose order would have to be kept.
         """
-        if len(frame) > GATHERED_BYTES_MAX:
+        size_bytes = len(frame)
+        if size_bytes > GATHERED_BYTES_MAX and not self._may_gather(size_bytes):
             return False
         request = self._read(frame)
         if request is None:
             return False
         entry = self._entry(request, frame, connection, is_silent_only)
         if entry is None:
+            self.declined = frame, request
             return False
-        if len(self._waiting) == self._entries_max:
+        self._waiting_bytes += size_bytes
+        if (
+            len(self._waiting) == self._entries_max
+            or self._waiting_bytes > GATHERED_TOGETHER_BYTES_MAX
+        ):
             self.settle()
+            self._waiting_bytes = size_bytes
         waiting = self._waiting
         if not waiting:
             self._since_ns = self._steady_ns()
@@ -85,6 +98,7 @@ class Gathering(ABC, Generic[RequestT, EntryT]):
         connections is woken once for all of them.
         """
         waiting, self._waiting = self._waiting, []
+        self._waiting_bytes = 0
         if not waiting:
             return
         try:
@@ -92,6 +106,10 @@ class Gathering(ABC, Generic[RequestT, EntryT]):
                 connection.settle(outcome)
         except Exception as error:  # noqa: BLE001 - the loop would only log it
             self._on_fault(error)
+
+    def _may_gather(self, size_bytes: int) -> bool:  # noqa: ARG002 - most APIs gather none of them
+        """Whether a request that is larger than GATHERED_BYTES_MAX may be gathered."""
+        return False
 
     @abstractmethod
     def _entry(

@@ -11,11 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.net.connection import Connection
-from ottla.broker.net.response_queue import PendingResponse, ResponseParts
+from ottla.broker.net.response_queue import PendingResponse, ResponseParts, make_pending
 from ottla.broker.net.session import Session
-from ottla.broker.requests.gathering import GatheredOutcome, Gathering
+from ottla.broker.requests.gathering import GATHERED_BYTES_MAX, GatheredOutcome, Gathering
 from ottla.broker.requests.produce_outcomes import response as produce_response
-from ottla.broker.requests.uncommitted_produce import UncommittedProduce, native_outcomes
+from ottla.broker.requests.uncommitted_produce import UncommittedProduce
 from ottla.native import produce as native_produce
 from ottla.protocol.batch import CODEC_MASK, TRANSACTIONAL, BatchHeader
 from ottla.protocol.exchange import encode_response
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from ottla.broker.requests.services import Services
 
 PRODUCE_KEY = 0
-# A full list is settled at once. Its frames are 1 MiB at most.
+# A full list is settled at once.
 GATHERED_PRODUCES_MAX = 256
+# Of partitions that have followers, which fetch the batches of one write together.
+GATHERED_REPLICATED_BYTES_MAX = 32 << 10
 
 # Positions in the header fields of a batch. A named tuple per batch would cost more.
 _ATTRIBUTES = BatchHeader._fields.index("attributes")
@@ -78,6 +80,11 @@ class ProduceFastPath(Gathering[native_produce.Request, GatheredProduce]):
             return self._later(response, request, session, started_ns)
         return self._encoded(response, request, session, started_ns)
 
+    def _may_gather(self, size_bytes: int) -> bool:
+        return (
+            size_bytes <= GATHERED_REPLICATED_BYTES_MAX and self._services.inter_broker is not None
+        )
+
     def _entry(
         self,
         request: native_produce.Request,
@@ -97,10 +104,13 @@ class ProduceFastPath(Gathering[native_produce.Request, GatheredProduce]):
             return None
         destination = key, index
         replica = self._services.partitions.replicas.by_key.get(destination)
+        if len(frame) > GATHERED_BYTES_MAX and (
+            replica is None or replica.partition.commits_alone or acks == ACKS_NONE
+        ):
+            return None
         if replica is not None:
             rules, codec = replica.rules.admission, attributes & CODEC_MASK
-            # Most gathered batches are too small for clients to compress. A batch that may have to
-            # wait for a thread is not gathered.
+            # A batch that may have to wait for a thread is not gathered.
             if (codec or rules.codec is not None) and rules.may_need_decompression(
                 codec, fields[_MAX_TIMESTAMP], self._services.now_ms
             ):
@@ -157,7 +167,7 @@ class ProduceFastPath(Gathering[native_produce.Request, GatheredProduce]):
     ) -> PendingResponse:
         finish = partial(self._committed, uncommitted, request, session, started_ns)
         wait = uncommitted.wait
-        return PendingResponse(wait.future, finish, wait.cancel, True, uncommitted.size_bytes)
+        return make_pending((wait.future, finish, wait.cancel, True, uncommitted.size_bytes))
 
     def _committed(
         self,
@@ -168,10 +178,10 @@ class ProduceFastPath(Gathering[native_produce.Request, GatheredProduce]):
         _done: "asyncio.Future[None]",
     ) -> ResponseParts:
         """The response to a request that has waited for other replicas."""
-        answers = uncommitted.settled(self._services)
-        outcomes = native_outcomes(answers)
+        outcomes = uncommitted.committed_outcomes
         if outcomes is None:
             version, *_ = request
+            answers = uncommitted.settled(self._services)
             refused = produce_response(answers, version, session, self._services)
             return self._encoded(refused, request, session, started_ns)
         self._seconds.observe(self._elapsed_s(started_ns))

@@ -199,6 +199,8 @@ class Appender:
         ):
             return None
         for batch, header in batches:
+            if header.count > UNCOUNTED_RECORDS_MAX and not self._may_read(header.count):
+                return None
             if not admits_unchanged(batch, header, rules, True, now_ms):
                 return None
         try:
@@ -267,12 +269,17 @@ class Appender:
         transactional_id_given: bool,
         now_ms: int,
     ) -> bool:
-        if header.count > UNCOUNTED_RECORDS_MAX:
-            try:
-                self._budget.spend_on_reading(header.count)
-            except BudgetSpent:
-                return False
+        if header.count > UNCOUNTED_RECORDS_MAX and not self._may_read(header.count):
+            return False
         return admits_unchanged(batch, header, rules.admission, transactional_id_given, now_ms)
+
+    def _may_read(self, record_count: int) -> bool:
+        """Spends a part of the turn's budget, if so much is left."""
+        try:
+            self._budget.spend_on_reading(record_count)
+        except BudgetSpent:
+            return False
+        return True
 
     def admit(
         self,

@@ -160,6 +160,8 @@ def _follower_diverges(replica: Replica, offset: int, last_fetched_epoch: int) -
     """Where a follower must truncate. None if all that it has is in this log."""
     log, end = replica.log, UNKNOWN_END
     if log is not None and last_fetched_epoch != NO_LEADER_EPOCH:
+        if last_fetched_epoch == log.epochs.latest_epoch and offset <= log.end_offset:
+            return None  # nearly always: the last epoch of both ends where the log ends
         end = log.epochs.end_offset(last_fetched_epoch, log.end_offset)
     if end == UNKNOWN_END:
         # It has no record, or this log has none: only the ends can be compared.

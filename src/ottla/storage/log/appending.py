@@ -14,6 +14,7 @@ from ottla.protocol.batch import (
     BatchHeader,
     Marker,
     crc_is_valid,
+    make_header,
     prefix,
     read_header,
 )
@@ -25,7 +26,7 @@ from ottla.storage.log.append_result import Appended, make_appended
 from ottla.storage.log.config import LogConfig
 from ottla.storage.log.file_pool import FilePool
 from ottla.storage.log.flush import FirstSync
-from ottla.storage.log.joint_append import JointAppend, join, make_joint_append
+from ottla.storage.log.joint_append import Joint, JointAppend, join, make_joint_append
 from ottla.storage.log.leader_epoch_file import EpochFile
 from ottla.storage.log.reading import ReadableLog
 from ottla.storage.log.replicated_batches import ReplicatedBatch, join_replicated
@@ -135,15 +136,10 @@ class AppendableLog(ReadableLog):
         except (OSError, StorageError) as error:
             self._give_up_unless_full(error)
         # The batches are in the log. No step from here on can fail.
-        self.end_offset = end_offset
-        self._tail.add_all(joint.last_offsets, joint.positions, active.size_bytes)
         for (_, header), first_offset in zip(batches, joint.first_offsets, strict=True):
             if header.producer_id >= 0:
                 self.producers.replay(header.placed(first_offset, leader_epoch))
-        self.producers.map_end_offset = end_offset
-        self.messages_unflushed += end_offset - offset
-        if active.size_bytes >= self.writeback.due_bytes:
-            self.writeback.offer(active)
+        self._joined(active, joint, end_offset - offset)
         return make_joint_append((joint.first_offsets, end_offset - offset, size_bytes))
 
     def append_marker(
@@ -184,16 +180,47 @@ class AppendableLog(ReadableLog):
         self._require_online()
         content = memoryview(batches)
         end_offset = self._begin_within_first(content)
-        found, fault = replicated_batches.check_all(content, end_offset)
+        position = self._write_run(content) if end_offset == self.end_offset else 0
+        if len(content) - position < HEADER_BYTES:
+            return
+        found, fault = replicated_batches.check_all(
+            content, self.end_offset if position else end_offset, position
+        )
         if len(found) == 1:
-            _, header, marker = found[0]
-            self._write((content[: header.size],), header, marker)
+            begin, header, marker = found[0]
+            self._write((content[begin : begin + header.size],), header, marker)
         else:
             first = 0
             while first < len(found):
                 first += self._write_replicated(content, found, first)
         if fault is not None:
             raise fault
+
+    def _write_run(self, content: memoryview) -> int:
+        """Writes the ordinary batches at the front, if the active segment takes all of them.
+
+        Returns their size. Nearly all answers of a leader consist of such batches only.
+        """
+        active = self._segments[-1]
+        run = replicated_batches.read_run(
+            content, active.size_bytes, self.end_offset, self._epoch_file.written
+        )
+        if run is None:
+            return 0
+        joint, record_count, of_producers = run
+        size_bytes, last_offset = len(joint.content), joint.last_offsets[-1]
+        end = active.size_bytes + size_bytes
+        if not self._room.takes(end, last_offset, max(joint.timestamps)):
+            return 0
+        try:
+            active.append_together(joint)
+        except (OSError, StorageError) as error:
+            self._give_up_unless_full(error)
+        # The batches are in the log. No step from here on can fail.
+        for fields in of_producers:
+            self._replay(active, make_header(fields), None)
+        self._joined(active, joint, record_count)
+        return size_bytes
 
     def _begin_within_first(self, content: memoryview) -> int:
         """The offset from which the leader's first batch may begin: the log end offset, or before
@@ -264,11 +291,7 @@ class AppendableLog(ReadableLog):
             self.end_offset = header.next_offset
             if header.producer_id >= 0:
                 self._replay(active, header, marker)
-            self.messages_unflushed += header.count
-        self.producers.map_end_offset = self.end_offset
-        self._tail.add_all(joint.last_offsets, joint.positions, active.size_bytes)
-        if active.size_bytes >= self.writeback.due_bytes:
-            self.writeback.offer(active)
+        self._joined(active, joint, sum([header.count for _, header, _ in written]))
         return count
 
     def _replay(self, active: Segment, header: BatchHeader, marker: Marker | None) -> None:
@@ -279,6 +302,14 @@ class AppendableLog(ReadableLog):
             active.aborted.add(aborted)
 
     # By both
+
+    def _joined(self, active: Segment, joint: Joint, record_count: int) -> None:
+        """The batches of one write are in the active segment, and their producers are replayed."""
+        self.end_offset = self.producers.map_end_offset = joint.last_offsets[-1] + 1
+        self._tail.add_all(joint.last_offsets, joint.positions, active.size_bytes)
+        self.messages_unflushed += record_count
+        if active.size_bytes >= self.writeback.due_bytes:
+            self.writeback.offer(active)
 
     def _write(self, parts: Sequence[Buffer], header: BatchHeader, marker: Marker | None) -> None:
         room = self._room

@@ -9,7 +9,7 @@ import contextlib
 import errno
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from struct import Struct
 from typing import NamedTuple
@@ -133,10 +133,13 @@ class EntryFile:
         yield from self._entry.iter_unpack(bytes(self._pending))
 
     def append(self, *fields: int) -> None:
-        self._pending += self._entry.pack(*fields)
+        self._append(self._entry.pack(*fields))
+
+    def _append(self, entries: bytes) -> None:
+        self._pending += entries
         if len(self._pending) >= PENDING_BYTES_MAX:
-            # The batch of this entry is already in the log. A failed write is retried with the next
-            # entry, and a flush does not succeed before it.
+            # The batches of these entries are in the log already. A failed write is retried with
+            # the next entry, and a flush does not succeed before it.
             with contextlib.suppress(OSError):
                 self.write()
 
@@ -197,6 +200,11 @@ class OffsetIndex(EntryFile):
 
     def add(self, last_offset: int, position: int) -> None:
         self.append(last_offset - self._base_offset, position)
+
+    def add_all(self, entries: Iterable[tuple[int, int]]) -> None:
+        """As `add`, for several batches."""
+        pack, base_offset = self._entry.pack, self._base_offset
+        self._append(b"".join([pack(last - base_offset, position) for last, position in entries]))
 
     @property
     def last_position(self) -> int:

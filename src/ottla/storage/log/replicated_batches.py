@@ -1,12 +1,15 @@
 """The batches of a leader's answer to a replica fetch, checked and split for writing. Does no I/O.
 
-A follower writes them as they came, many by one write.
+A follower writes them as they came, many by one write. `native.replicated` reads the ordinary ones,
+nearly all, and `check_all` the rest.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from ottla.errors import PeerError
+from ottla.native import replicated as native_replicated
+from ottla.native.produce import Fields
 from ottla.protocol.batch import HEADER_BYTES, MAGIC, BatchHeader, CorruptBatch, Marker, read_header
 from ottla.storage.admission.follower_checks import check_replicated, marker_of
 from ottla.storage.log.joint_append import Joint, make_joint
@@ -29,17 +32,44 @@ class ReplicatedBatches(NamedTuple):
     fault: PeerError | None
 
 
+class ReplicatedRun(NamedTuple):
+    """Ordinary batches that passed the checks, for one write at the end of a segment."""
+
+    joint: Joint
+    record_count: int
+    # The headers of the batches that have a producer.
+    of_producers: list[Fields]
+
+
 _batch: Callable[[Iterable[object]], ReplicatedBatch] = maker(ReplicatedBatch)
+_run: Callable[[Iterable[object]], ReplicatedRun] = maker(ReplicatedRun)
 
 
-def check_all(content: memoryview, end_offset: int) -> ReplicatedBatches:
-    """Checks the batches of `content`, which are to follow a log that ends at `end_offset`.
+def read_run(
+    content: memoryview, segment_bytes: int, end_offset: int, leader_epoch: int
+) -> ReplicatedRun | None:
+    """The ordinary batches at the front of `content`; None if the first is none.
+
+    They follow a log that ends at `end_offset` in this leader epoch, and passed the same checks as
+    those of `check_all`. The active segment has `segment_bytes`.
+    """
+    size, positions, first_offsets, last_offsets, timestamps, record_count, of_producers = (
+        native_replicated.read(content, segment_bytes, end_offset, leader_epoch)
+    )
+    if not size:
+        return None
+    joint = make_joint((content[:size], positions, first_offsets, last_offsets, timestamps))
+    return _run((joint, record_count, of_producers))
+
+
+def check_all(content: memoryview, end_offset: int, position: int = 0) -> ReplicatedBatches:
+    """Checks the batches from `position` on, which are to follow a log that ends at `end_offset`.
 
     Stops at the first bad one. An incomplete last batch is left out: a leader cuts its answer at
     the fetch limits.
     """
     found: list[ReplicatedBatch] = []
-    position, size = 0, len(content)
+    size = len(content)
     try:
         while size - position >= HEADER_BYTES:
             header = read_header(content, position)

@@ -177,11 +177,7 @@ class Segment:
         begin, size = self.size_bytes, len(joint.content)
         self._write(begin, (joint.content,), size)
         if self._bytes_since_entry + size > self._config.index_interval_bytes:
-            ends = (*joint.positions[1:], begin + size)
-            for position, end, last_offset, timestamp in zip(
-                joint.positions, ends, joint.last_offsets, joint.timestamps, strict=True
-            ):
-                self._note(position, end - position, last_offset, timestamp)
+            self._note_together(joint, begin + size)
             return
         # No index entry is due within these batches.
         largest = max(joint.timestamps)
@@ -222,6 +218,29 @@ class Segment:
             self._bytes_since_entry = 0
         self._bytes_since_entry += size
         self.size_bytes = position + size
+
+    def _note_together(self, joint: Joint, end_position: int) -> None:
+        """As `_note` for each of the batches, up to `end_position`."""
+        if joint.positions[0] == 0:
+            self._first_timestamp_ms = joint.timestamps[0]
+        largest, interval_bytes = self.largest_timestamp, self._config.index_interval_bytes
+        entries: list[tuple[int, int]] = []
+        # The position behind which the next batch gets an entry.
+        due = joint.positions[0] - self._bytes_since_entry + interval_bytes
+        for position, last_offset, timestamp in zip(
+            joint.positions, joint.last_offsets, joint.timestamps, strict=True
+        ):
+            if timestamp > largest[0]:
+                largest = (timestamp, last_offset)
+            if position > due:
+                entries.append((last_offset, position))
+                if largest[0] > self.times.last[0]:
+                    self.times.add(*largest)
+                due = position + interval_bytes
+        self.offsets.add_all(entries)
+        self.largest_timestamp = largest
+        self._bytes_since_entry = end_position - (due - interval_bytes)
+        self.size_bytes = end_position
 
     def seal(self) -> None:
         """Writes the indexes, with the largest timestamp as last entry of the time index."""

@@ -324,6 +324,23 @@ def test_a_client_that_disconnects_abandons_all_that_wait(end: str) -> None:
     simulate(story)
 
 
+def test_the_memory_of_gathered_requests_that_wait_is_counted_beyond_a_limit() -> None:
+    held_bytes = CROWDED_BYTES_MAX // 2
+
+    async def story(place: Place) -> None:
+        frames = [request("g", number) for number in range(4)]
+        for number, frame in enumerate(frames, 1):
+            await place.send(frame)
+            place.frames.settle_gathered()
+            expected = 0 if number <= 2 else number * held_bytes
+            assert place.connections.held_bytes == expected
+        await place.commit(*frames)
+        assert place.peer.frames == frames
+        assert place.connections.held_bytes == 0
+
+    simulate(story, ProduceFrames(held_bytes=held_bytes))
+
+
 def test_a_client_that_disconnects_while_gathered_abandons_its_request() -> None:
     gathered = request("g", 1)
 

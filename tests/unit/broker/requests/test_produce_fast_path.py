@@ -4,6 +4,7 @@ import asyncio
 import errno
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from ottla.broker.requests.produce_fast_path import GATHERED_PRODUCES_MAX, PRODUCE_KEY
 from ottla.coordinators.txn.verification import Verification
 from ottla.errors import ErrorCode
+from ottla.native import produce as native_produce
 from ottla.protocol.batch import CRC_START
 from ottla.protocol.exchange import decode_response, encode_request
 from ottla.protocol.messages import APIS
@@ -204,6 +206,37 @@ def test_a_disk_error_acknowledges_nothing_that_is_not_written(error: int, expec
         if not expected:
             stored = values(only(await clients[0].ask(fetch("events", wanted()), 12)).records)
             assert stored == [*FIRST, *[b"new"] * 6]
+
+    tell(story)
+
+
+def test_a_request_that_is_not_gathered_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(clients: list[Client], machine: Machine) -> None:
+        reads: list[int] = []
+        read = native_produce.read
+        monkeypatch.setattr(
+            native_produce, "read", lambda frame: (reads.append(len(frame)), read(frame))[1]
+        )
+        several = produce("events", batch(b"a"), batch(b"b"))
+        (topic,) = (await clients[0].ask(several, 9)).responses
+        assert [each.error_code for each in topic.partition_responses] == [0, 0]
+        assert reads == [], "it was read when it was not gathered"
+
+    tell(story)
+
+
+def test_a_frame_is_not_taken_for_the_one_that_was_declined_before_it() -> None:
+    async def story(clients: list[Client], machine: Machine) -> None:
+        await asyncio.sleep(1)
+        _, session = await begun(machine)
+        dispatch, connection = session.handler, cast("Any", SimpleNamespace(session=session))
+        declined = memoryview(framed(produce("events", batch(b"a"), batch(b"b"))))[4:]
+        other = memoryview(framed(produce("events", batch(b"c"), partition=1)))[4:]
+        assert not dispatch.gather(declined, connection)
+        for count in (1, 2):
+            assert isinstance(dispatch.handle(other, connection), list)
+            stored = only(await clients[0].ask(fetch("events", wanted(1)), 12)).records
+            assert values(stored) == [b"c"] * count
 
     tell(story)
 

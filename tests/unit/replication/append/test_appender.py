@@ -13,6 +13,11 @@ from ottla.replication.append.appender import ACKS_ALL, AppendResult, RefusedByL
 from ottla.replication.append.transaction_marker import TransactionMarker
 from ottla.replication.append.verification_guards import VerificationGuard
 from ottla.replication.replica import Replica
+from ottla.storage.admission.work_budget import (
+    UNCOUNTED_RECORDS_MAX,
+    UNITS_PER_RECORD,
+    WorkBudget,
+)
 from ottla.storage.log.joint_append import JointAppend
 from tests.support.broker.produce_and_fetch import NOW_MS, batch
 from tests.support.replication.partitions import ME, OTHER, RULES, Partitions
@@ -391,6 +396,20 @@ def test_batches_are_joined_whatever_the_number_of_replicas() -> None:
     assert (replica.high_watermark, replica.end_offset) == (0, 5)
     replica.fetched_by(OTHER, 5, 0)
     assert replica.high_watermark == 5
+
+
+def test_batches_beyond_the_budget_of_a_turn_are_not_joined() -> None:
+    """They are checked in a thread then, as any other batch of so many records."""
+    partitions = Partitions()
+    replica = partitions.create()
+    for value in FIRST:
+        partitions.append(replica, value)
+    many = batch(*[b""] * (UNCOUNTED_RECORDS_MAX + 1))
+    partitions.appender._budget = WorkBudget(UNITS_PER_RECORD * 2 * UNCOUNTED_RECORDS_MAX)
+    assert together(partitions, replica, batch(b"a"), many) is not None
+    assert together(partitions, replica, batch(b"a"), many) is None
+    assert together(partitions, replica, batch(b"a"), batch(b"b")) is not None
+    assert replica.end_offset == 2 + 1 + UNCOUNTED_RECORDS_MAX + 1 + 2
 
 
 @pytest.mark.parametrize("change", [{"isr": (ME,)}, {"leader": OTHER}])
