@@ -139,15 +139,22 @@ async def until(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def end_session(client: KazooZnodes, connect: str) -> None:
-    """The servers end the session of this client, which finds out later.
-
-    Another client takes over the session, and closes it. Blocks; kazoo's thread goes on meanwhile.
-    """
+def session_of(client: KazooZnodes) -> Any:
+    """What another client needs to take over the session. Waits for a connection."""
     deadline = time.monotonic() + WAIT_S
     while (identity := client._client.client_id) is None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
+    return identity
+
+
+def end_session(client: KazooZnodes, connect: str, identity: Any = None) -> None:
+    """The servers end the session of this client, which finds out later.
+
+    Another client takes over the session, and closes it. Blocks; kazoo's thread goes on meanwhile.
+    `identity` is of a client that has no connection now.
+    """
+    identity = identity or session_of(client)
     other = KazooClient(connect.partition("/")[0], client_id=identity)
     other.start(WAIT_S)
     other.stop()
