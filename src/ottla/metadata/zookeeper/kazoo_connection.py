@@ -84,6 +84,11 @@ class _Connection(ConnectionHandler):
 
     session_timeout_ms = 0
 
+    def zk_loop(self) -> None:
+        """The thread. If it fails, listeners have the state, and the log has the reason."""
+        with suppress(Exception):
+            super().zk_loop()
+
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         found = super()._invoke(timeout, request, xid)
         # An expired session is refused with a timeout of 0.
