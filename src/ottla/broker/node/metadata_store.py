@@ -6,8 +6,7 @@ from typing import Protocol
 from ottla.broker.event_log import Logger
 from ottla.broker.node.context import Seams
 from ottla.errors import StoreUnusable
-from ottla.metadata import applied_offset, incarnation
-from ottla.metadata.embedded.entry_log import PARTITION
+from ottla.metadata import applied_offset
 from ottla.metadata.embedded.metadata_directory import find_metadata_directory, metadata_directories
 from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.store import MetadataStore
@@ -69,14 +68,14 @@ def stores_of(settings: BrokerSettings, logger: Logger) -> StoreFactory:
 
 
 def _require_no_cluster(files: Files, path: str) -> None:
-    """A broker of a cluster has an incarnation in its home, and no metadata beside it."""
-    is_surely = files.exists(f"{path}/{applied_offset.FILE_NAME}")
-    if not is_surely and not files.exists(f"{path}/{incarnation.FILE_NAME}"):
-        return
-    or_else = "" if is_surely else f"; or its metadata ({PARTITION}) was removed"
-    raise StoreUnusable(
-        f"{path} is of a broker in a cluster, whose metadata is in ZooKeeper{or_else}",
-        why="without it the broker does not know the topics of its logs",
-        advice="name the ZooKeeper servers of the cluster with --zookeeper"
-        " HOST:PORT[,HOST:PORT…][/CHROOT]",
-    )
+    """Only a broker of a cluster that has run for a few seconds has this file.
+
+    The data of any other one is refused, too, since it has no metadata.
+    """
+    if files.exists(f"{path}/{applied_offset.FILE_NAME}"):
+        raise StoreUnusable(
+            f"{path} is of a broker in a cluster, whose metadata is in ZooKeeper",
+            why="without it the broker does not know the topics of its logs",
+            advice="name the ZooKeeper servers of the cluster with --zookeeper"
+            " HOST:PORT[,HOST:PORT…][/CHROOT]",
+        )

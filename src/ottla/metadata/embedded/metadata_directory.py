@@ -34,7 +34,8 @@ def find_metadata_directory(files: Files, paths: Sequence[str]) -> str:
         named = ", ".join(f"{path} is of cluster {each}" for path, each in clusters.items())
         raise MetadataDirectoryError(
             f"{named}, and none of log.dirs has the metadata ({PARTITION}). Is a directory missing"
-            " from log.dirs, or is its disk not mounted? What Kafka wrote is taken over by"
+            " from log.dirs, or is its disk not mounted? A broker of a cluster is started with"
+            " --zookeeper. What Kafka wrote is taken over by"
             " `ottla log adopt`"
         )
     return paths[0]
