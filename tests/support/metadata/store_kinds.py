@@ -1,8 +1,10 @@
 """The kinds of metadata stores: each one opens stores, and lets their brokers crash."""
 
+import asyncio
 import shutil
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ottla.metadata.embedded.store import EmbeddedStore
 from ottla.metadata.memory import MemoryEnsemble, MemoryStore
@@ -15,12 +17,23 @@ from tests.sim.ensemble.servers import SimEnsemble
 from tests.sim.seams.clock import SimClock
 from tests.sim.seams.disk import SimDisk
 from tests.sim.seams.entropy import SimEntropy
+from tests.sim.seams.loop import run
 from tests.sim.seams.threads import SimThreads
 
 DATA = "/data"
 
 
 class StorePlace(Protocol):
+    """Where the stores of a test are."""
+
+    def run(self, steps: Coroutine[Any, Any, None]) -> None:
+        """Runs the steps of a test."""
+        ...
+
+    async def quiet(self, seconds: float) -> None:
+        """Time in which nothing should happen."""
+        ...
+
     def open(self) -> MetadataStore:
         """Opens a store for a starting broker."""
         ...
@@ -30,7 +43,17 @@ class StorePlace(Protocol):
         ...
 
 
-class RealDirectory:
+class InVirtualTime:
+    """A wait for something that cannot happen fails at once."""
+
+    def run(self, steps: Coroutine[Any, Any, None]) -> None:
+        run(steps)
+
+    async def quiet(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class RealDirectory(InVirtualTime):
     """An embedded store on a real file system."""
 
     def __init__(self, path: Path) -> None:
@@ -50,7 +73,7 @@ class RealDirectory:
         self._directory = copy
 
 
-class SimMachine:
+class SimMachine(InVirtualTime):
     """An embedded store on a simulated disk; a crash is a power loss."""
 
     def __init__(self, seed: int = 0) -> None:
@@ -82,7 +105,7 @@ class ThreadedMachine(SimMachine):
         super().crash()
 
 
-class Memory:
+class Memory(InVirtualTime):
     """Metadata in memory; a crash ends the sessions of the brokers."""
 
     def __init__(self) -> None:
@@ -99,7 +122,7 @@ class Memory:
             self.ensemble.expire(self._stores.pop())
 
 
-class SimulatedZooKeeper:
+class SimulatedZooKeeper(InVirtualTime):
     """The store in ZooKeeper, on simulated servers; a crash ends the sessions of the brokers."""
 
     def __init__(self, seed: int = 0) -> None:

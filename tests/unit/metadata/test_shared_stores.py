@@ -1,7 +1,7 @@
 """The contract of stores that many brokers share: in memory, and in ZooKeeper."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -31,6 +31,17 @@ WAIT_S = 60.0
 
 
 class Cluster(Protocol):
+    """Brokers that share a store."""
+
+    @classmethod
+    def run(cls, steps: "Steps") -> None:
+        """Runs a test with a new cluster."""
+        ...
+
+    async def quiet(self, seconds: float) -> None:
+        """Time in which nothing should happen."""
+        ...
+
     def connect(self) -> MetadataStore: ...
 
     def expire(self, store: MetadataStore) -> None:
@@ -38,7 +49,27 @@ class Cluster(Protocol):
         ...
 
 
-class InMemory:
+class Steps(Protocol):
+    """The steps of a test."""
+
+    def __call__(self, cluster: Any) -> Coroutine[Any, Any, None]: ...
+
+
+class InVirtualTime:
+    """A wait for something that cannot happen fails at once."""
+
+    @classmethod
+    def run(cls, steps: Steps) -> None:
+        async def tell() -> None:
+            await asyncio.wait_for(steps(cls()), 600)
+
+        run(tell())
+
+    async def quiet(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class InMemory(InVirtualTime):
     def __init__(self) -> None:
         self._ensemble = MemoryEnsemble()
 
@@ -50,7 +81,7 @@ class InMemory:
         self._ensemble.expire(store)
 
 
-class InZooKeeper:
+class InZooKeeper(InVirtualTime):
     def __init__(self) -> None:
         self._ensemble = SimEnsemble(7)
         self._clients: dict[int, SimZnodes] = {}
@@ -66,18 +97,9 @@ class InZooKeeper:
 
 
 @pytest.fixture(params=[InMemory, InZooKeeper], ids=["memory", "ZooKeeper"])
-def kind(request: pytest.FixtureRequest) -> Callable[[], Cluster]:
-    made: Callable[[], Cluster] = request.param
+def kind(request: pytest.FixtureRequest) -> type[Cluster]:
+    made: type[Cluster] = request.param
     return made
-
-
-def story(
-    kind: Callable[[], Cluster], steps: Callable[[Cluster], Coroutine[Any, Any, None]]
-) -> None:
-    async def tell() -> None:
-        await asyncio.wait_for(steps(kind()), 600)
-
-    run(tell())
 
 
 def setting(number: int) -> Record:
@@ -93,14 +115,14 @@ def incarnation(name: str, *replaces: str, broker_id: int = 1) -> Registration:
 
 
 def test_a_controller_that_lost_its_session_is_fenced_by_the_next(
-    kind: Callable[[], Cluster],
+    kind: type[Cluster],
 ) -> None:
     async def steps(cluster: Cluster) -> None:
         first, second = cluster.connect(), cluster.connect()
         old = await first.campaign()
         await first.append([setting(0)], old)
         waiting = asyncio.create_task(second.campaign())
-        await asyncio.sleep(30)
+        await cluster.quiet(30)
         assert not waiting.done()
         # A candidate that waits does not void the controller's fence.
         await first.append([setting(1)], old)
@@ -113,10 +135,10 @@ def test_a_controller_that_lost_its_session_is_fenced_by_the_next(
         assert await anext(first.follow(offset)) == Entry(offset, ONE_OF_EACH)
         assert [entry.offset for entry in (await first.load()).entries] == [0, 1, offset]
 
-    story(kind, steps)
+    kind.run(steps)
 
 
-def test_a_deposed_controller_saves_no_snapshot(kind: Callable[[], Cluster]) -> None:
+def test_a_deposed_controller_saves_no_snapshot(kind: type[Cluster]) -> None:
     async def steps(cluster: Cluster) -> None:
         first, second = cluster.connect(), cluster.connect()
         old = await first.campaign()
@@ -138,10 +160,10 @@ def test_a_deposed_controller_saves_no_snapshot(kind: Callable[[], Cluster]) -> 
                 await first.save(snapshot, old)
         assert (await first.load()).snapshot == late.snapshot()
 
-    story(kind, steps)
+    kind.run(steps)
 
 
-def test_one_of_many_candidates_is_the_controller_at_a_time(kind: Callable[[], Cluster]) -> None:
+def test_one_of_many_candidates_is_the_controller_at_a_time(kind: type[Cluster]) -> None:
     async def steps(cluster: Cluster) -> None:
         stores = [cluster.connect() for _ in range(4)]
         campaigns = {
@@ -150,17 +172,18 @@ def test_one_of_many_candidates_is_the_controller_at_a_time(kind: Callable[[], C
         }
         epochs = []
         while campaigns:
-            await asyncio.sleep(10)
+            await asyncio.wait(campaigns, timeout=WAIT_S, return_when=asyncio.FIRST_COMPLETED)
+            await cluster.quiet(10)
             (won,) = [campaign for campaign in campaigns if campaign.done()]
             epochs.append(won.result().epoch)
             await campaigns.pop(won).close()
         assert len(epochs) == 4
         assert epochs == sorted(set(epochs))
 
-    story(kind, steps)
+    kind.run(steps)
 
 
-def test_the_first_proposal_is_the_cluster_id_of_all(kind: Callable[[], Cluster]) -> None:
+def test_the_first_proposal_is_the_cluster_id_of_all(kind: type[Cluster]) -> None:
     async def steps(cluster: Cluster) -> None:
         stores = [cluster.connect() for _ in range(3)]
         ids = await asyncio.gather(*(store.cluster_id(f"id-{n}") for n, store in enumerate(stores)))
@@ -168,10 +191,10 @@ def test_the_first_proposal_is_the_cluster_id_of_all(kind: Callable[[], Cluster]
         assert ids[0] in ("id-0", "id-1", "id-2")
         assert await cluster.connect().cluster_id("late") == ids[0]
 
-    story(kind, steps)
+    kind.run(steps)
 
 
-def test_another_broker_with_the_same_id_is_refused(kind: Callable[[], Cluster]) -> None:
+def test_another_broker_with_the_same_id_is_refused(kind: type[Cluster]) -> None:
     async def steps(cluster: Cluster) -> None:
         first, second = cluster.connect(), cluster.connect()
         await first.register(replace(incarnation("a"), host="rack-7.example"))
@@ -182,11 +205,11 @@ def test_another_broker_with_the_same_id_is_refused(kind: Callable[[], Cluster])
         await first.close()
         await soon(second.register(incarnation("b")))
 
-    story(kind, steps)
+    kind.run(steps)
 
 
 def test_a_restart_replaces_the_registration_that_a_killed_process_left(
-    kind: Callable[[], Cluster],
+    kind: type[Cluster],
 ) -> None:
     async def steps(cluster: Cluster) -> None:
         killed, restarted, watching = (cluster.connect() for _ in range(3))
@@ -200,18 +223,18 @@ def test_a_restart_replaces_the_registration_that_a_killed_process_left(
         # The end of the old session does not end the new registration.
         cluster.expire(killed)
         kept = asyncio.create_task(restarted.until_unregistered())
-        await asyncio.sleep(30)
+        await cluster.quiet(30)
         assert not kept.done()
         await killed.drain()
         assert await anext(watching.registered_brokers()) == (
             RegisteredBroker(incarnation("b", "a"), new),
         )
 
-    story(kind, steps)
+    kind.run(steps)
 
 
 def test_a_broker_whose_session_expired_learns_it_and_registers_again(
-    kind: Callable[[], Cluster],
+    kind: type[Cluster],
 ) -> None:
     async def steps(cluster: Cluster) -> None:
         store, watching = cluster.connect(), cluster.connect()
@@ -220,7 +243,7 @@ def test_a_broker_whose_session_expired_learns_it_and_registers_again(
         epoch = await store.register(incarnation("a"))
         assert await soon(anext(brokers)) == (RegisteredBroker(incarnation("a"), epoch),)
         ended = asyncio.create_task(store.until_unregistered())
-        await asyncio.sleep(30)
+        await cluster.quiet(30)
         assert not ended.done()
         cluster.expire(store)
         await soon(ended)
@@ -230,10 +253,10 @@ def test_a_broker_whose_session_expired_learns_it_and_registers_again(
         present = await soon(anext(brokers))
         assert present == (RegisteredBroker(incarnation("b", "a"), again),)
 
-    story(kind, steps)
+    kind.run(steps)
 
 
-def test_the_controller_sees_that_a_broker_is_draining(kind: Callable[[], Cluster]) -> None:
+def test_the_controller_sees_that_a_broker_is_draining(kind: type[Cluster]) -> None:
     async def steps(cluster: Cluster) -> None:
         controller, leaving, other = (cluster.connect() for _ in range(3))
         epoch = await leaving.register(incarnation("a"))
@@ -249,10 +272,10 @@ def test_the_controller_sees_that_a_broker_is_draining(kind: Callable[[], Cluste
         await leaving.close()
         assert [each.broker_epoch for each in await soon(anext(brokers))] == [stays]
 
-    story(kind, steps)
+    kind.run(steps)
 
 
-def test_every_broker_follows_the_same_entries(kind: Callable[[], Cluster]) -> None:
+def test_every_broker_follows_the_same_entries(kind: type[Cluster]) -> None:
     async def steps(cluster: Cluster) -> None:
         controller = cluster.connect()
         fence = await controller.campaign()
@@ -271,17 +294,17 @@ def test_every_broker_follows_the_same_entries(kind: Callable[[], Cluster]) -> N
         found = await asyncio.gather(*followers)
         assert found == [[Entry(number, (setting(number),)) for number in range(50)]] * 3
 
-    story(kind, steps)
+    kind.run(steps)
 
 
-def test_a_campaign_ends_with_its_store(kind: Callable[[], Cluster]) -> None:
+def test_a_campaign_ends_with_its_store(kind: type[Cluster]) -> None:
     async def steps(cluster: Cluster) -> None:
         first, second = cluster.connect(), cluster.connect()
         await first.campaign()
         waiting = asyncio.create_task(second.campaign())
-        await asyncio.sleep(5)
+        await cluster.quiet(5)
         await second.close()
         with pytest.raises(StoreClosed):
             await soon(waiting)
 
-    story(kind, steps)
+    kind.run(steps)
