@@ -137,6 +137,8 @@ class MemoryEnsemble:
             owner, other = present
             if owner is not store and not registration.may_replace(other.registration):
                 raise BrokerIdTaken(registration.broker_id, other.registration.host)
+            if owner is not store and self._controller is owner:
+                self._controller = None
         # Not by one: in other stores, too, broker epochs have gaps.
         self._broker_epoch += 3
         registered = RegisteredBroker(registration, self._broker_epoch)

@@ -188,7 +188,8 @@ class MetadataStore(Protocol):
         """Registers this broker and returns its broker epoch, higher than all before.
 
         The registration lasts until its session ends or until it registers again. BrokerIdTaken if
-        the id is registered by another session, unless `may_replace` allows it.
+        the id is registered by another session, unless `may_replace` allows it. Then that session
+        is no longer the controller either.
         """
         ...
 

@@ -233,6 +233,30 @@ def test_a_restart_replaces_the_registration_that_a_killed_process_left(
     kind.run(steps)
 
 
+def test_a_restart_of_a_killed_controller_waits_for_no_session(kind: type[Cluster]) -> None:
+    async def steps(cluster: Cluster) -> None:
+        killed, restarted, other = (cluster.connect() for _ in range(3))
+        await killed.register(incarnation("a"))
+        await other.register(incarnation("other", broker_id=2))
+        old = await killed.campaign()
+        # A broker that registers again in its own session stays the controller.
+        await killed.register(incarnation("a"))
+        campaign = asyncio.create_task(other.campaign())
+        await cluster.quiet(1)
+        assert not campaign.done()
+        await restarted.register(incarnation("b", "a"))
+        new = await soon(campaign)
+        assert new.epoch > old.epoch
+        with pytest.raises(Fenced):
+            await killed.append([setting(0)], old)
+        # The controller is not deposed when another broker restarts.
+        await killed.close()
+        await cluster.connect().register(incarnation("c", "b"))
+        await other.append([setting(1)], new)
+
+    kind.run(steps)
+
+
 def test_a_broker_whose_session_expired_learns_it_and_registers_again(
     kind: type[Cluster],
 ) -> None:

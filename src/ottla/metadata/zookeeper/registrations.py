@@ -8,6 +8,7 @@ from functools import partial
 from ottla.metadata.store import BrokerIdTaken, RegisteredBroker, Registration
 from ottla.metadata.zookeeper.layout import (
     BROKERS,
+    CONTROLLER,
     broker_path,
     read_registration,
     write_registration,
@@ -43,7 +44,7 @@ async def register(znodes: Znodes, registration: Registration) -> RegisteredBrok
     # The czxid of the node that the last attempt would have replaced; None if there was none.
     replaced: int | None = None
     while True:
-        node = await fresh(znodes, partial(znodes.get, path))
+        node, controller = await fresh(znodes, partial(_read_own, znodes, path))
         if node is not None and node.owner != znodes.session_id:
             other = read_registration(path, node.data)
             if not registration.may_replace(other):
@@ -53,15 +54,29 @@ async def register(znodes: Znodes, registration: Registration) -> RegisteredBrok
             return RegisteredBroker(registration, node.czxid)
         is_attempted, replaced = True, None if node is None else node.czxid
         try:
-            await znodes.multi(_registering(path, content, node))
+            await znodes.multi(_registering(path, content, node, controller))
         except (ConnectionLost, Refused):
             # The next look shows whether it was applied, as after a success.
             continue
 
 
-def _registering(path: str, content: bytes, node: Znode | None) -> tuple[Operation, ...]:
+async def _read_own(znodes: Znodes, path: str) -> tuple[Znode | None, Znode | None]:
+    """The registration under this id, and the controller if both are of the same other session."""
+    node, controller = await znodes.get(path), await znodes.get(CONTROLLER)
+    if node is None or controller is None or node.owner == znodes.session_id:
+        return node, None
+    return node, controller if controller.owner == node.owner else None
+
+
+def _registering(
+    path: str, content: bytes, node: Znode | None, controller: Znode | None
+) -> tuple[Operation, ...]:
+    """A killed process is no longer the controller either: nobody waits for its session to end."""
     create = Create(path, content, is_ephemeral=True)
-    return (create,) if node is None else (Delete(path, node.version), create)
+    if node is None:
+        return (create,)
+    resign = () if controller is None else (Delete(CONTROLLER, controller.version),)
+    return (Delete(path, node.version), *resign, create)
 
 
 async def drain(znodes: Znodes, registered: RegisteredBroker) -> None:
