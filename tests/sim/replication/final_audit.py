@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from ottla.coordinators.runtime.shard import Shard
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition
 from ottla.replication.replica import Replica
@@ -110,5 +111,7 @@ def _check_lookups(name: str, broker_id: int, log: Log) -> None:
 
 
 def _check_nothing_parked(name: str, broker_id: int, replica: Replica) -> None:
-    if replica.waiting.watchers or len(replica.commits):
+    # A coordinator's shard watches the partition for as long as it lives.
+    watchers = [each for each in replica.waiting.watchers if not isinstance(each, Shard)]
+    if watchers or len(replica.commits):
         raise InvariantBroken(11, f"{name}: requests of clients are parked on broker {broker_id}")

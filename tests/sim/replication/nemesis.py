@@ -24,7 +24,8 @@ class ReplicationNemesis(Nemesis):
 
     def _pick_leader(self) -> BrokerMachine:
         """The leader of one of the partitions, as far as anybody knows."""
-        record = self._world.oracle.losses.newest[self._entropy.pick(self._world.targets).key]
+        key = self._entropy.pick(self._world.used_partitions)
+        record = self._world.oracle.losses.newest[key]
         if record.leader is None:
             return self._pick_machine()
         return self._cluster.machines[record.leader.broker_id]

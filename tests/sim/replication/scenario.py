@@ -19,6 +19,8 @@ from tests.sim.cluster.oracle import InvariantBroken, check_settled, not_serving
 from tests.sim.cluster.world import Shape
 from tests.sim.replication.consumers import Consumer
 from tests.sim.replication.final_audit import check_replicas, not_in_sync
+from tests.sim.replication.groups.clients import Groups
+from tests.sim.replication.groups.group_state import GROUP_SETTINGS
 from tests.sim.replication.nemesis import ReplicationNemesis
 from tests.sim.replication.operator import Operator
 from tests.sim.replication.oracle import ReplicationOracle
@@ -50,6 +52,7 @@ SETTINGS = {
     "replica.fetch.wait.max.ms": "500",
     "replica.fetch.backoff.ms": "200",
     "replica.socket.timeout.ms": "3000",
+    **GROUP_SETTINGS,
 }
 KINDS = (Kind.IDEMPOTENT, Kind.IDEMPOTENT, Kind.ALL, Kind.LEADER)
 
@@ -68,6 +71,9 @@ class Outcome:
     changes: int
     # How often a partition lost so many replicas that nothing was promised.
     excused: int
+    offset_commits: int
+    generations: int
+    coordinator_moves: int
 
 
 class Scenario:
@@ -86,6 +92,7 @@ class Scenario:
         self.world = ReplicationWorld(cluster, shape, entropy, witness, ReplicationOracle())
         self._producers: list[Producer] = []
         self._operator: Operator | None = None
+        self._groups = Groups(self.world)
         self._compared_bytes = 0
         for machine in cluster.all:
             machine.on_power_loss = partial(self.world.lose_power, machine)
@@ -113,6 +120,9 @@ class Scenario:
             sessions_lost=world.cluster.sessions_lost,
             changes=0 if self._operator is None else self._operator.changes,
             excused=sum(world.oracle.losses.excused.values()),
+            offset_commits=self._groups.totals.offset_commits,
+            generations=self._groups.totals.generations,
+            coordinator_moves=self._groups.totals.coordinator_moves,
         )
 
     async def _run_in_time(self, steps: int) -> None:
@@ -179,7 +189,7 @@ class Scenario:
             for number, isolation in enumerate(Isolation)
         ]
         self._operator = Operator(world)
-        return [*self._producers, *consumers, self._operator]
+        return [*self._producers, *consumers, self._operator, *self._groups.clients()]
 
     async def _work_against(
         self, nemesis: ReplicationNemesis, clients: Sequence[Client], steps: int
@@ -232,5 +242,6 @@ class Scenario:
         world.cluster.check_faults()
         images = self._images()
         check_settled(images)
+        await self._groups.check()
         self._compared_bytes = check_replicas(world.oracle, next(iter(images.values())))
         world.oracle.check()

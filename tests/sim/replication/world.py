@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.protocol.primitives import Uuid
 from tests.sim.broker.history import PartitionHistory
 from tests.sim.cluster.cluster import BrokerMachine
@@ -59,6 +60,18 @@ class ReplicationWorld(World):
     batch_ends: dict[PartitionKey, list[int]] = field(default_factory=dict)
     # The share of answers to AlterPartition that get lost.
     lost_isr_answers: float = 0.0
+
+    @property
+    def used_partitions(self) -> list[PartitionKey]:
+        """Those that clients write to and read, and those of the coordinators."""
+        image = max(self.oracle.images.values(), key=lambda image: image.offset)
+        internal = [
+            (topic.topic_id, record.index)
+            for name in sorted(INTERNAL_TOPICS)
+            if (topic := image.topic(name)) is not None
+            for record in image.partitions(topic.topic_id)
+        ]
+        return [*(target.key for target in self.targets), *internal]
 
     def partition(self, target: Target) -> PartitionHistory:
         return self.history.partition(*target.key)
