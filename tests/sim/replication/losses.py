@@ -30,11 +30,14 @@ class Losses:
         self.newest: dict[PartitionKey, Partition] = {}
         self.excused: dict[PartitionKey, int] = {}
         self._losers: dict[PartitionKey, _Losers] = {}
+        self._deleted: set[Uuid] = set()
 
     def recorded(self, record: Partition) -> None:
         """A record of the metadata log, in any order, any number of times."""
         key = record.topic_id, record.index
         before = self.newest.get(key)
+        if record.topic_id in self._deleted:
+            return
         if before is not None and before.partition_epoch >= record.partition_epoch:
             return
         self.newest[key] = record
@@ -48,6 +51,13 @@ class Losses:
             if broker_epoch > losers.zxid_of_loss.get(broker_id, broker_epoch):
                 del losers.zxid_of_loss[broker_id]
 
+    def deleted(self, topic_id: Uuid) -> None:
+        """Nothing is promised of the topic any more, and nothing is lost with it."""
+        self._deleted.add(topic_id)
+        for key in [key for key in self.newest if key[0] == topic_id]:
+            del self.newest[key]
+            del self._losers[key]
+
     def power_lost(self, broker_id: int, zxid: int) -> list[PartitionKey]:
         """A broker's machine has lost power after this transaction. The excused partitions."""
         excused = []
@@ -60,6 +70,17 @@ class Losses:
                 self.excused[key] = self.excused.get(key, 0) + 1
                 excused.append(key)
         return excused
+
+    def may_be_damaged(self, key: PartitionKey, broker_id: int) -> bool:
+        """Whether another member of the ISR has all records, and nobody has lost any."""
+        record = self.newest.get(key)
+        others = [] if record is None else [each for each in record.isr if each[0] != broker_id]
+        return bool(others) and not self._losers[key].zxid_of_loss
+
+    def damaged(self, key: PartitionKey, broker_id: int, zxid: int) -> None:
+        """The log of one replica was damaged after this transaction, where that may be."""
+        if _may_hold(self.newest[key], broker_id):
+            self._losers[key].zxid_of_loss[broker_id] = zxid
 
     def is_loser(self, key: PartitionKey, broker_id: int) -> bool:
         losers = self._losers.get(key)

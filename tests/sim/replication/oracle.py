@@ -5,6 +5,7 @@
 4. The high watermark is at most the least log end offset of the committed ISR, and never falls.
 5. A committed offset keeps its record.
 8. No (producer id, epoch, sequence) is in a log twice.
+13. A topic begins above the leader epochs of the deleted topics of its name.
 
 A record that is acknowledged with `acks=all`, or read, is a committed one. `Losses` says where
 nothing is promised.
@@ -12,11 +13,13 @@ nothing is promised.
 
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition as PartitionRecord
+from ottla.metadata.records import Record, TopicDeleted
 from ottla.metadata.store import Entry
 from ottla.replication.partition import Partition
 from ottla.replication.replica import Replica
 from ottla.storage.log.log import Log
-from tests.sim.cluster.oracle import Oracle, PartitionKey, _all_partitions
+from tests.sim.cluster.oracle import Oracle, PartitionKey, _all_partitions, _Tail
+from tests.sim.replication.first_epochs import FirstEpochs
 from tests.sim.replication.ghost import GhostPartition, check_producers
 from tests.sim.replication.losses import Losses
 from tests.sim.replication.stored_batches import StoredBatch, stored_batches
@@ -37,6 +40,7 @@ class ReplicationOracle(Oracle):
         self.commits = 0
         self.elections = 0
         self.truncations = 0
+        self._first_epochs = FirstEpochs()
         self._ghosts: dict[PartitionKey, GhostPartition] = {}
         # The newest replica of each broker, of its present life or the last one.
         self._replicas: dict[tuple[PartitionKey, int], Replica] = {}
@@ -63,6 +67,12 @@ class ReplicationOracle(Oracle):
         for record in entry.records:
             if isinstance(record, PartitionRecord):
                 self.losses.recorded(record)
+            elif isinstance(record, TopicDeleted):
+                self.losses.deleted(record.topic_id)
+
+    def _take_record(self, tail: _Tail, record: Record) -> None:
+        super()._take_record(tail, record)
+        self._fail_if(13, self._first_epochs.why_wrong(record))
 
     def power_lost(self, broker_id: int, zxid: int) -> list[PartitionKey]:
         """The partitions that are excused now."""

@@ -17,6 +17,7 @@ from tests.sim.cluster.admin import Admin
 from tests.sim.cluster.cluster import Cluster
 from tests.sim.cluster.oracle import InvariantBroken, check_settled, not_serving
 from tests.sim.cluster.world import Shape
+from tests.sim.replication.churn import Churn
 from tests.sim.replication.consumers import Consumer
 from tests.sim.replication.final_audit import check_replicas, not_in_sync
 from tests.sim.replication.groups.clients import Groups
@@ -27,6 +28,7 @@ from tests.sim.replication.oracle import ReplicationOracle
 from tests.sim.replication.probes import isr_answers_lost, replication_probed
 from tests.sim.replication.producers import Kind, Producer
 from tests.sim.replication.world import (
+    BROKERS,
     LAG_TIME_MAX_MS,
     TOPICS,
     ReplicationWorld,
@@ -37,7 +39,6 @@ from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.loop import run
 
 STEPS_PER_SEED = 10
-BROKERS = 3
 LATENESS_NS_MAX = 200_000
 START_S_MAX = 30.0
 # How long it may take, once nothing more goes wrong, until all clients are at their end.
@@ -74,6 +75,8 @@ class Outcome:
     offset_commits: int
     generations: int
     coordinator_moves: int
+    topics_deleted: int
+    bits_flipped: int
 
 
 class Scenario:
@@ -92,7 +95,7 @@ class Scenario:
         self.world = ReplicationWorld(cluster, shape, entropy, witness, ReplicationOracle())
         self._producers: list[Producer] = []
         self._operator: Operator | None = None
-        self._groups = Groups(self.world)
+        self._groups, self._churn = Groups(self.world), Churn(self.world)
         self._compared_bytes = 0
         for machine in cluster.all:
             machine.on_power_loss = partial(self.world.lose_power, machine)
@@ -123,6 +126,8 @@ class Scenario:
             offset_commits=self._groups.totals.offset_commits,
             generations=self._groups.totals.generations,
             coordinator_moves=self._groups.totals.coordinator_moves,
+            topics_deleted=self._churn.topics,
+            bits_flipped=world.bits_flipped,
         )
 
     async def _run_in_time(self, steps: int) -> None:
@@ -189,7 +194,8 @@ class Scenario:
             for number, isolation in enumerate(Isolation)
         ]
         self._operator = Operator(world)
-        return [*self._producers, *consumers, self._operator, *self._groups.clients()]
+        others = [*self._groups.clients(), *self._churn.clients()]
+        return [*self._producers, *consumers, self._operator, *others]
 
     async def _work_against(
         self, nemesis: ReplicationNemesis, clients: Sequence[Client], steps: int
@@ -243,5 +249,6 @@ class Scenario:
         images = self._images()
         check_settled(images)
         await self._groups.check()
+        await self._churn.check()
         self._compared_bytes = check_replicas(world.oracle, next(iter(images.values())))
         world.oracle.check()
