@@ -26,6 +26,7 @@ from ottla.storage.log.log import Log
 from tests.sim.cluster.mutants import (
     a_failed_directory_is_served_as_empty,
     an_ex_replica_goes_on_leading,
+    damaged_logs_are_not_told,
     elr_is_emptied_while_nobody_leads,
     leader_epoch_is_not_raised,
 )
@@ -243,5 +244,6 @@ MUTANTS = (
     Mutant(elr_is_emptied_while_nobody_leads, FEW, "invariant (3|6|11): "),
     Mutant(an_ex_replica_goes_on_leading, FEW, "invariant 1: .* in its own image"),
     Mutant(a_failed_directory_is_served_as_empty, FEW, "invariant [345]: "),
+    Mutant(damaged_logs_are_not_told, FEW, "invariant 3: .* was committed, and is not there"),
     Mutant(epochs_of_the_recovery_point_are_not_saved, FEW, "invariant [2345]: "),
 )

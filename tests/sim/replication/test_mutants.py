@@ -3,10 +3,11 @@
 import pytest
 
 from tests.sim.planted_bugs import seed_that_finds
+from tests.sim.replication.churn_mutants import CHURN_MUTANTS
 from tests.sim.replication.groups.mutants import GROUP_MUTANTS
 from tests.sim.replication.mutants import MUTANTS, Mutant
 
-ALL = (*MUTANTS, *GROUP_MUTANTS)
+ALL = (*MUTANTS, *GROUP_MUTANTS, *CHURN_MUTANTS)
 
 
 @pytest.mark.parametrize("mutant", ALL, ids=[mutant.name for mutant in ALL])
