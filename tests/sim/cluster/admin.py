@@ -160,7 +160,10 @@ class Admin:
         result = only(await line.line.ask(produce(topic_id, content), PRODUCE_BY_ID_VERSION))
         self._accept_of(topic_id, result.error_code)
         self._expect_same(topic_id, excuses)
-        history.acknowledge(result.base_offset, [value])
+        self._acknowledge(topic_id, result.base_offset, value)
+
+    def _acknowledge(self, topic_id: Uuid, offset: int, value: bytes) -> None:
+        self._history(topic_id).acknowledge(offset, [value])
 
     def _place(self, topic_id: Uuid, leader: Leader) -> None:
         self._world.place(topic_id, 0, (leader.broker_id,))

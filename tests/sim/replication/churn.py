@@ -48,7 +48,11 @@ class Churner(Admin):
         """The oracle knows the replicas of each partition."""
 
     def _excuses(self, topic_id: Uuid) -> int:
-        return self._world.oracle.losses.excuses((topic_id, 0))
+        return self._world.oracle.losses.interruptions((topic_id, 0))
+
+    def _acknowledge(self, topic_id: Uuid, offset: int, value: bytes) -> None:
+        super()._acknowledge(topic_id, offset, value)
+        self._world.oracle.acknowledged((topic_id, 0), offset + 1)
 
     def _check_end(self, history: PartitionHistory, offset: int) -> None:
         """A leader may be deposed, or not know yet how much is committed."""

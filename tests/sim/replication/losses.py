@@ -4,6 +4,9 @@ A cluster promises a committed record while fewer than `min.insync.replicas` of 
 lost power or their disk. A replica counts as a loser from its loss until an incarnation from after
 the loss is in the ISR again: then it has fetched all committed records anew. When a loss makes the
 number of losers reach `min.insync.replicas`, all records of the partition are excused, once.
+
+Where every message is flushed before it is acknowledged, only those that were not acknowledged are
+excused: all members of the ISR have an acknowledged record on their disks.
 """
 
 from collections.abc import Mapping
@@ -24,11 +27,14 @@ class _Losers:
 
 
 class Losses:
-    """Follows the partition records and the power losses. `excused` counts, by partition."""
+    """Follows the partition records and the power losses. Both dicts count, by partition."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_flushed: bool = False) -> None:
+        self.is_flushed = is_flushed
         self.newest: dict[PartitionKey, Partition] = {}
         self.excused: dict[PartitionKey, int] = {}
+        # How often only acknowledged records were left to be promised.
+        self.weakened: dict[PartitionKey, int] = {}
         self._losers: dict[PartitionKey, _Losers] = {}
         self._deleted: set[Uuid] = set()
 
@@ -59,7 +65,11 @@ class Losses:
             del self._losers[key]
 
     def power_lost(self, broker_id: int, zxid: int) -> list[PartitionKey]:
-        """A broker's machine has lost power after this transaction. The excused partitions."""
+        """A broker's machine has lost power after this transaction.
+
+        The partitions that are excused, or of which only acknowledged records are promised.
+        """
+        counts = self.weakened if self.is_flushed else self.excused
         excused = []
         for key, record in self.newest.items():
             if not _may_hold(record, broker_id):
@@ -67,7 +77,7 @@ class Losses:
             losers = self._losers[key]
             losers.zxid_of_loss[broker_id] = zxid
             if len(losers.zxid_of_loss) >= losers.min_isr:
-                self.excused[key] = self.excused.get(key, 0) + 1
+                counts[key] = counts.get(key, 0) + 1
                 excused.append(key)
         return excused
 
@@ -87,7 +97,12 @@ class Losses:
         return losers is not None and broker_id in losers.zxid_of_loss
 
     def excuses(self, key: PartitionKey) -> int:
+        """How often nothing was promised any more, also of acknowledged records."""
         return self.excused.get(key, 0)
+
+    def interruptions(self, key: PartitionKey) -> int:
+        """How often something was promised no more."""
+        return self.excuses(key) + self.weakened.get(key, 0)
 
 
 def _may_hold(record: Partition, broker_id: int) -> bool:

@@ -32,9 +32,12 @@ def key_of(partition: Partition) -> PartitionKey:
 class ReplicationOracle(Oracle):
     """As of `Oracle`, its callbacks run inside brokers, and `check` raises what they found."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_flushed: bool = False) -> None:
+        """With `is_flushed` every message is flushed before it is acknowledged."""
         super().__init__()
-        self.losses = Losses()
+        self.losses = Losses(is_flushed=is_flushed)
+        # By partition: where the last acknowledged record ends that is promised.
+        self._acknowledged_ends: dict[PartitionKey, int] = {}
         # By partition: the largest offset up to which somebody may have deleted records.
         self.deleted_to: dict[PartitionKey, int] = {}
         self.commits = 0
@@ -75,10 +78,12 @@ class ReplicationOracle(Oracle):
         self._fail_if(13, self._first_epochs.why_wrong(record))
 
     def power_lost(self, broker_id: int, zxid: int) -> list[PartitionKey]:
-        """The partitions that are excused now."""
+        """The partitions that are excused now, in whole or in part."""
         excused = self.losses.power_lost(broker_id, zxid)
         for key in excused:
-            self.ghost(key).excuse()
+            if not self.losses.is_flushed:
+                self._acknowledged_ends.pop(key, None)
+            self.ghost(key).excuse(self._acknowledged_ends.get(key, 0))
         return excused
 
     # The replicas
@@ -133,7 +138,7 @@ class ReplicationOracle(Oracle):
         key = key_of(partition)
         ghost = self.ghost(key)
         if partition.high_watermark < before:
-            if not self.losses.excuses(key):
+            if not self.losses.interruptions(key):
                 self._fail(
                     4,
                     f"{ghost.name}: the high watermark of broker {partition._me.broker_id} falls"
@@ -175,6 +180,7 @@ class ReplicationOracle(Oracle):
     def acknowledged(self, key: PartitionKey, end_offset: int) -> None:
         """A producer was told that its batch before this offset is committed."""
         ghost = self.ghost(key)
+        self._acknowledged_ends[key] = max(self._acknowledged_ends.get(key, 0), end_offset)
         if end_offset > max(ghost.committed_end, self._leaders_high_watermark(key)):
             self._fail(3, f"{ghost.name}: {end_offset} is acknowledged, and not committed")
 

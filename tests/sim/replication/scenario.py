@@ -1,6 +1,7 @@
 """One seed: a cluster with replicated partitions, its clients, the faults, the checks in the end.
 
 Under an even seed power is lost, and records with it: nothing is flushed before it is acknowledged.
+Some even seeds flush every message: then no acknowledged record may be lost by a power loss either.
 Under an odd seed processes are killed at any moment, and no record may be lost whatever happens.
 """
 
@@ -48,6 +49,8 @@ IN_SYNC_S_MAX = 30.0
 # Followers learn of the last move of the high watermark.
 SETTLING_S = 2.0
 RUN_S_MAX = 240.0
+# Of the seeds that lose power.
+FLUSHED_SHARE = 0.35
 SETTINGS = {
     "replica.lag.time.max.ms": str(LAG_TIME_MAX_MS),
     "replica.fetch.wait.max.ms": "500",
@@ -72,6 +75,8 @@ class Outcome:
     changes: int
     # How often a partition lost so many replicas that nothing was promised.
     excused: int
+    # The same of records that were not acknowledged, where every message is flushed.
+    weakened: int
     offset_commits: int
     generations: int
     coordinator_moves: int
@@ -89,10 +94,14 @@ class Scenario:
         settings["log.segment.delete.delay.ms"] = entropy.pick(("0", "1000", "60000"))
         settings["leader.imbalance.check.interval.seconds"] = entropy.pick(("1", "5", "300"))
         settings["replica.fetch.max.bytes"] = entropy.pick(("1", "2000", "1048576"))
+        is_flushed = self._loses_power and entropy.fork("flush").chance(FLUSHED_SHARE)
+        if is_flushed:
+            settings["log.flush.interval.messages"] = "1"
         cluster = Cluster(seed, BROKERS, witness, **settings)
         witness.clock = cluster.all[0].clock
+        oracle = ReplicationOracle(is_flushed=is_flushed)
         shape = Shape(brokers=BROKERS, replication_factor=BROKERS)
-        self.world = ReplicationWorld(cluster, shape, entropy, witness, ReplicationOracle())
+        self.world = ReplicationWorld(cluster, shape, entropy, witness, oracle)
         self._producers: list[Producer] = []
         self._operator: Operator | None = None
         self._groups, self._churn = Groups(self.world), Churn(self.world)
@@ -123,6 +132,7 @@ class Scenario:
             sessions_lost=world.cluster.sessions_lost,
             changes=0 if self._operator is None else self._operator.changes,
             excused=sum(world.oracle.losses.excused.values()),
+            weakened=sum(world.oracle.losses.weakened.values()),
             offset_commits=self._groups.totals.offset_commits,
             generations=self._groups.totals.generations,
             coordinator_moves=self._groups.totals.coordinator_moves,

@@ -77,8 +77,8 @@ class ReplicationWorld(World):
         return self.history.partition(*target.key)
 
     def excuses(self, target: Target) -> int:
-        """How often all records of the partition were excused."""
-        return self.oracle.losses.excuses(target.key)
+        """How often records of the partition were excused."""
+        return self.oracle.losses.interruptions(target.key)
 
     def read_to(self, target: Target, offset: int) -> None:
         """A consumer has read a batch that ends here."""
@@ -114,5 +114,10 @@ class ReplicationWorld(World):
     def lose_power(self, machine: BrokerMachine) -> None:
         for key in self.oracle.power_lost(machine.broker_id, self._zxid):
             self.witness.note(f"excused: {key[0]}-{key[1]}")
-            self.history.partition(*key).forget()
-            self.batch_ends.pop(key, None)
+            history = self.history.partition(*key)
+            if self.oracle.losses.is_flushed:
+                history.lose_power()
+            else:
+                history.forget()
+            ends = self.batch_ends.get(key, [])
+            self.batch_ends[key] = [each for each in ends if each <= history.acknowledged_end]
