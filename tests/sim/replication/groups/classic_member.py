@@ -28,7 +28,6 @@ class ClassicMember(Member):
     def __init__(self, state: GroupState, name: str, *, is_static: bool) -> None:
         super().__init__(state, name, is_static=is_static)
         self._versions = self._entropy.pick(((5, 3, 3, 7), (6, 4, 4, 8), (9, 5, 4, 9)))
-        self._member_id = ""
         self._generation = NO_GENERATION
         self._owned: frozenset[Target] = frozenset()
         self._is_stable = False
@@ -50,7 +49,7 @@ class ClassicMember(Member):
     def _stop(self) -> None:
         """It must join before it owns anything again."""
         if self._owned:
-            self._former = self._entropy.pick(sorted(self._owned)), self._member_fields()
+            self._former = self._entropy.pick(sorted(self._owned)), self._fields(self._generation)
         self._generation, self._owned, self._is_stable = NO_GENERATION, frozenset(), False
 
     def _lose_answer(self) -> None:
@@ -154,7 +153,7 @@ class ClassicMember(Member):
         target = self._entropy.pick(sorted(self._owned))
         session = self._member_id, self._generation
         code = await self._coordinator.commit(
-            target, session, self._versions[3], **self._member_fields()
+            target, session, self._versions[3], **self._fields(self._generation)
         )
         self._take(code)
 
@@ -171,10 +170,3 @@ class ClassicMember(Member):
         self._stop()
         answer = await self._coordinator.ask(request, 5)
         self._coordinator.accept(answer.response.error_code)
-
-    def _member_fields(self) -> dict[str, Any]:
-        return {
-            "member_id": self._member_id,
-            "generation": self._generation,
-            "group_instance_id": self._instance_id,
-        }

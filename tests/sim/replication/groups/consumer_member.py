@@ -17,6 +17,8 @@ from tests.sim.replication.groups.ownership import Claim
 from tests.sim.replication.world import Target
 
 HEARTBEAT_VERSION, COMMIT_VERSION = 1, 9
+# The session of its former life is not over; or an answer was lost, and with it its epoch.
+LATER = (ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.STALE_MEMBER_EPOCH)
 # Longer than a run: a member that does not hear what to revoke is not removed for that.
 REVOCATION_TIMEOUT_MS = 600_000
 
@@ -73,13 +75,7 @@ class ConsumerMember(Member):
         self._is_stable = False
         response = answer.response
         code = self._coordinator.accept(response.error_code)
-        if code == ErrorCode.UNRELEASED_INSTANCE_ID:
-            # Until the session of its former life is over.
-            raise TryAgain
-        if code in GONE:
-            self._give_up()
-            raise TryAgain
-        assert code == ErrorCode.NONE, f"{self.name}: {response}"
+        self._expect_success(code)
         self._take(answer)
         await self._commit_late()
 
@@ -129,7 +125,7 @@ class ConsumerMember(Member):
         if self._told is not None:
             revoked = sorted(self._owned - self._told)
             if revoked:
-                self._former = self._entropy.pick(revoked), self._member_fields()
+                self._former = self._entropy.pick(revoked), self._fields(self._epoch)
             self._is_stable = self._owned == self._told
             self._owned, self._told, self._says_owned = self._told, None, True
             self._claim()
@@ -143,13 +139,15 @@ class ConsumerMember(Member):
     async def _commit(self) -> None:
         target = self._entropy.pick(sorted(self._owned))
         code = await self._coordinator.commit(
-            target, self._member_id, COMMIT_VERSION, **self._member_fields()
+            target, self._member_id, COMMIT_VERSION, **self._fields(self._epoch)
         )
-        if code == ErrorCode.STALE_MEMBER_EPOCH:
-            # An answer was lost.
-            raise TryAgain
+        self._expect_success(code)
+
+    def _expect_success(self, code: ErrorCode) -> None:
+        """TryAgain if it has to wait, or to join again."""
         if code in GONE:
             self._give_up()
+        if code in (*GONE, *LATER):
             raise TryAgain
         assert code == ErrorCode.NONE, f"{self.name}: {code.name}"
 
@@ -168,10 +166,3 @@ class ConsumerMember(Member):
         request = self._request(SpecialEpoch.LEAVE_STATIC if is_back_soon else SpecialEpoch.LEAVE)
         answer = await self._coordinator.ask(request, HEARTBEAT_VERSION)
         self._coordinator.accept(answer.response.error_code)
-
-    def _member_fields(self) -> dict[str, Any]:
-        return {
-            "member_id": self._member_id,
-            "generation": self._epoch,
-            "group_instance_id": self._instance_id,
-        }

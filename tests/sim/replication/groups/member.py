@@ -3,6 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from ottla.errors import ErrorCode
 from tests.sim.cluster.routing import TryAgain
@@ -30,6 +31,7 @@ class Member(ABC):
         self._entropy = state.world.entropy.fork(name)
         self._coordinator = CoordinatorLine(state, name, self._entropy)
         self._instance_id = name if is_static else None
+        self._member_id = ""
         self._excuses = 0
         state.members.append(self)
 
@@ -83,6 +85,14 @@ class Member(ABC):
             self._state.settle()
             await asyncio.sleep(self._entropy.between(20, 400) / 1e3)
         self._coordinator.close()
+
+    def _fields(self, generation: int) -> dict[str, Any]:
+        """Those of its commits, with a generation or a member epoch."""
+        return {
+            "member_id": self._member_id,
+            "generation": generation,
+            "group_instance_id": self._instance_id,
+        }
 
     def _pick_step(self) -> Callable[[], Awaitable[None]]:
         draw = self._entropy.below(100)
