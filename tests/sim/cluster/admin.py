@@ -1,8 +1,8 @@
 """An admin client: creates the main topic; creates, fills, reads and deletes others, for ever."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, ClassVar
 
 from ottla.errors import ErrorCode
 from ottla.protocol.batch import records
@@ -13,7 +13,7 @@ from ottla.protocol.primitives import ZERO_UUID, Uuid
 from tests.sim.broker.consumers import batches_of
 from tests.sim.broker.history import PartitionHistory, Sent
 from tests.sim.cluster.cluster import BrokerLine
-from tests.sim.cluster.routing import STALE_METADATA, Routing, TryAgain
+from tests.sim.cluster.routing import STALE_METADATA, Leader, Routing, TryAgain
 from tests.sim.cluster.world import MAIN_TOPIC, World
 from tests.support.broker.produce_and_fetch import batch, fetch, only, produce, wanted
 from tests.support.broker.simulated_broker import new_topic
@@ -41,11 +41,14 @@ class Admin:
     """Nobody else changes topics, so a name has at most one topic that this client made."""
 
     name = "admin"
+    topics: ClassVar[Sequence[str]] = CHURNED_TOPICS
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._entropy = world.entropy.fork(self.name)
         self._routing = Routing(world, self.name, self._entropy.fork("routing"))
+        # By name: the topic that must be there, since nobody has asked for its deletion.
+        self._live: dict[str, Uuid] = {}
         self._deleted: list[Uuid] = []
         self._written = 0
         self.created = 0
@@ -71,7 +74,7 @@ class Admin:
 
     async def run(self) -> None:
         while not self._world.is_calm:
-            name = self._entropy.pick(CHURNED_TOPICS)
+            name = self._entropy.pick(self.topics)
             try:
                 await self._live_and_die(name)
             except (OSError, TimeoutError, TryAgain):
@@ -80,14 +83,15 @@ class Admin:
         self._routing.close()
 
     async def check(self) -> None:
-        """In peace: no broker serves anything that was deleted."""
+        """In peace: no broker serves anything that was deleted, and each knows what was not."""
         for machine in self._world.cluster.all:
             line = await self._routing.to_host(machine.host)
             for topic_id in self._deleted[-3:]:
                 await self._expect_gone(line, topic_id)
-            for name in CHURNED_TOPICS:
+            for name in self.topics:
                 current = await self._routing.topic_id(name, line)
                 assert current not in self._deleted, f"{name} {current} was deleted, and is back"
+                self._check_live(name, current)
         self._routing.close()
 
     async def _persist(self, attempt: Callable[[], Awaitable[Any]]) -> Any:
@@ -101,16 +105,27 @@ class Admin:
     # One topic's life
 
     async def _live_and_die(self, name: str) -> None:
-        topic_id = await self._create(name, 1, self._world.shape.replication_factor, {})
+        topic_id = await self._create(name, 1, *self._new_shape())
         if topic_id in self._deleted:
             # Told by a broker that is behind.
             raise TryAgain
+        self._check_live(name, topic_id)
+        self._live[name] = topic_id
         for _ in range(self._entropy.between(0, 3)):
             await self._write(name, topic_id)
             await asyncio.sleep(self._entropy.between(0, 300) / 1e3)
         await self._read(name, topic_id, by_name=self._entropy.chance(0.5))
         if self._entropy.chance(0.7):
+            del self._live[name]
             await self._delete(topic_id)
+
+    def _new_shape(self) -> tuple[int, dict[str, str | None]]:
+        """The replication factor and the settings of the next topic."""
+        return self._world.shape.replication_factor, {}
+
+    def _check_live(self, name: str, topic_id: Uuid) -> None:
+        live = self._live.get(name, topic_id)
+        assert live == topic_id, f"{name} {live} is gone, nobody deleted it, now it is {topic_id}"
 
     async def _create(
         self, name: str, partitions: int, factor: int, configs: dict[str, str | None]
@@ -135,15 +150,32 @@ class Admin:
 
     async def _write(self, name: str, topic_id: Uuid) -> None:
         leader, line = await self._routing.leader(name, topic_id, 0)
-        self._world.place(topic_id, 0, (leader.broker_id,))
+        self._place(topic_id, leader)
         self._written += 1
         value = f"{topic_id} {self._written}".encode()
         history = self._history(topic_id)
         history.send(value, Sent(self.name, self._written, may_repeat=False))
         content = batch(value, timestamp_ms=self._world.cluster.wall_ms())
+        excuses = self._excuses(topic_id)
         result = only(await line.line.ask(produce(topic_id, content), PRODUCE_BY_ID_VERSION))
         self._accept_of(topic_id, result.error_code)
-        history.acknowledge(result.base_offset, [value])
+        self._expect_same(topic_id, excuses)
+        self._acknowledge(topic_id, result.base_offset, value)
+
+    def _acknowledge(self, topic_id: Uuid, offset: int, value: bytes) -> None:
+        self._history(topic_id).acknowledge(offset, [value])
+
+    def _place(self, topic_id: Uuid, leader: Leader) -> None:
+        self._world.place(topic_id, 0, (leader.broker_id,))
+
+    def _excuses(self, topic_id: Uuid) -> int:
+        """How often nothing was promised any more of a topic."""
+        return 0
+
+    def _expect_same(self, topic_id: Uuid, excuses: int) -> None:
+        """TryAgain if what was answered is promised no longer."""
+        if excuses != self._excuses(topic_id):
+            raise TryAgain
 
     async def _read(self, name: str, topic_id: Uuid, *, by_name: bool) -> None:
         """Reads all that is there: nobody else writes, so all must be this topic's own."""
@@ -152,10 +184,11 @@ class Admin:
             # The leader has not heard of this topic, and may serve the one before.
             raise TryAgain
         history = self._history(topic_id)
-        offset = 0
+        offset, excuses = 0, self._excuses(topic_id)
         while True:
             result = await self._fetch(line, name if by_name else topic_id, offset)
             self._accept_of(topic_id, result.error_code)
+            self._expect_same(topic_id, excuses)
             batches = list(batches_of(result.records, offset))
             for header, content in batches:
                 for record in records(content):
@@ -164,8 +197,12 @@ class Admin:
                 offset = header.next_offset
             if not batches:
                 break
+        self._check_end(history, offset)
+
+    def _check_end(self, history: PartitionHistory, offset: int) -> None:
+        """All was read up to this offset."""
         assert offset >= history.acknowledged_end, (
-            f"{topic_id} ends at {offset}, and {history.acknowledged_end} were acknowledged"
+            f"{history.name} ends at {offset}, and {history.acknowledged_end} were acknowledged"
         )
 
     async def _delete(self, topic_id: Uuid) -> None:

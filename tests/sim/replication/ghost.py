@@ -71,11 +71,12 @@ class GhostPartition:
                 )
         return None
 
-    def excuse(self) -> None:
-        """Nothing is promised of what was committed so far."""
-        self.committed.clear()
-        self.committed_in.clear()
-        self.committed_end = 0
+    def excuse(self, from_offset: int = 0) -> None:
+        """Nothing is promised of what was committed so far from this offset on."""
+        for offset in [each for each in self.committed if each >= from_offset]:
+            del self.committed[offset]
+            del self.committed_in[offset]
+        self.committed_end = min(self.committed_end, from_offset)
 
 
 def check_producers(name: str, log: Sequence[StoredBatch]) -> str | None:

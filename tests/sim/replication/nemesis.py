@@ -25,7 +25,7 @@ class ReplicationNemesis(Nemesis):
 
     def _pick_leader(self) -> BrokerMachine:
         """The leader of one of the partitions, as far as anybody knows."""
-        return self._leader_of(self._entropy.pick([each.key for each in self._world.targets]))
+        return self._leader_of(self._entropy.pick(self._world.used_partitions))
 
     def _leader_of(self, key: PartitionKey) -> BrokerMachine:
         """Any broker if nobody leads it."""
@@ -88,6 +88,24 @@ class ReplicationNemesis(Nemesis):
         """Up to several session timeouts: it is deposed, and does not know it."""
         self._pause(self._pick_leader(), self._entropy.pick((500, 6_000, 15_000)))
 
+    # The disk
+
+    def flip_a_bit(self) -> None:
+        """In a log of a broker that is killed: the recovery of its next start finds it.
+
+        Not in a batch that looks like a write that was not finished if it is damaged, nor below
+        the recovery point, where nobody looks.
+        """
+        machine = self._pick_machine()
+        machine.kill()
+        self._restart_later(machine)
+        damageable = self._world.damageable(machine)
+        if not damageable:
+            return
+        key, path, positions = self._entropy.pick(damageable)
+        self._world.damage(key, machine)
+        machine.disk.flip_bit(path, self._entropy.pick(positions))
+
     # The network
 
     def isolate_a_leader(self) -> None:
@@ -133,6 +151,7 @@ class ReplicationNemesis(Nemesis):
         Weighted(cut_off_a_follower, 5),
         Weighted(deafen_a_leader_while_a_follower_returns, 6),
         Weighted(expire_the_session_of_a_leader, 4),
+        Weighted(flip_a_bit, 4),
         Weighted(power_loss_and_quick_restart, 4, loses_power=True),
         Weighted(power_loss_of_two, 1, loses_power=True),
     )

@@ -25,7 +25,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
 )
 from tests.sim.cluster.admin import PASSING
 from tests.sim.cluster.routing import Routing, TryAgain
-from tests.sim.replication.world import ReplicationWorld, Target, factor_of
+from tests.sim.replication.world import BROKERS, ReplicationWorld, Target
 
 TIMEOUT_MS = 3_000
 ALTER_VERSION, REASSIGN_VERSION, ELECT_VERSION, DELETE_VERSION = 1, 0, 2, 2
@@ -67,7 +67,8 @@ class Operator:
         )
         while not self._world.is_calm:
             await asyncio.sleep(self._entropy.between(1, 2_000) / 1e3)
-            change, target = self._entropy.pick(changes), self._entropy.pick(self._world.targets)
+            targets = [*self._world.targets, *self._world.churned]
+            change, target = self._entropy.pick(changes), self._entropy.pick(targets)
             try:
                 code = await change(target)
             except (OSError, TimeoutError, TryAgain):
@@ -93,9 +94,14 @@ class Operator:
         """To as many brokers as before, in any order."""
         broker_ids = list(self._world.cluster.machines)
         replicas: list[int] = []
-        for _ in range(factor_of(target.topic)):
+        for _ in range(self._factor_of(target)):
             replicas.append(broker_ids.pop(self._entropy.below(len(broker_ids))))
         return await self._alter(target, tuple(replicas))
+
+    def _factor_of(self, target: Target) -> int:
+        """Of a partition that is not being reassigned."""
+        record = self._world.oracle.losses.newest.get(target.key)
+        return BROKERS if record is None else len(record.replicas) - len(record.adding)
 
     async def _cancel(self, target: Target) -> int:
         return await self._alter(target, None)

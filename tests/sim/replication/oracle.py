@@ -5,6 +5,7 @@
 4. The high watermark is at most the least log end offset of the committed ISR, and never falls.
 5. A committed offset keeps its record.
 8. No (producer id, epoch, sequence) is in a log twice.
+13. A topic begins above the leader epochs of the deleted topics of its name.
 
 A record that is acknowledged with `acks=all`, or read, is a committed one. `Losses` says where
 nothing is promised.
@@ -14,12 +15,14 @@ from collections.abc import Callable
 
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition as PartitionRecord
+from ottla.metadata.records import Record, TopicDeleted
 from ottla.metadata.store import Entry
 from ottla.metadata.topic_names import CONSUMER_OFFSETS
 from ottla.replication.partition import Partition
 from ottla.replication.replica import Replica
 from ottla.storage.log.log import Log
-from tests.sim.cluster.oracle import Oracle, PartitionKey, _all_partitions
+from tests.sim.cluster.oracle import Oracle, PartitionKey, _all_partitions, _Tail
+from tests.sim.replication.first_epochs import FirstEpochs
 from tests.sim.replication.ghost import GhostPartition, check_producers
 from tests.sim.replication.losses import Losses
 from tests.sim.replication.stored_batches import StoredBatch, stored_batches
@@ -37,9 +40,12 @@ def has_sequences(replica: Replica) -> bool:
 class ReplicationOracle(Oracle):
     """As of `Oracle`, its callbacks run inside brokers, and `check` raises what they found."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_flushed: bool = False) -> None:
+        """With `is_flushed` every message is flushed before it is acknowledged."""
         super().__init__()
-        self.losses = Losses()
+        self.losses = Losses(is_flushed=is_flushed)
+        # By partition: where the last acknowledged record ends that is promised.
+        self._acknowledged_ends: dict[PartitionKey, int] = {}
         # By partition: the largest offset up to which somebody may have deleted records.
         self.deleted_to: dict[PartitionKey, int] = {}
         # Called with each partition that a broker begins to lead.
@@ -47,6 +53,7 @@ class ReplicationOracle(Oracle):
         self.commits = 0
         self.elections = 0
         self.truncations = 0
+        self._first_epochs = FirstEpochs()
         self._ghosts: dict[PartitionKey, GhostPartition] = {}
         # The newest replica of each broker, of its present life or the last one.
         self._replicas: dict[tuple[PartitionKey, int], Replica] = {}
@@ -73,12 +80,20 @@ class ReplicationOracle(Oracle):
         for record in entry.records:
             if isinstance(record, PartitionRecord):
                 self.losses.recorded(record)
+            elif isinstance(record, TopicDeleted):
+                self.losses.deleted(record.topic_id)
+
+    def _take_record(self, tail: _Tail, record: Record) -> None:
+        super()._take_record(tail, record)
+        self._fail_if(13, self._first_epochs.why_wrong(record))
 
     def power_lost(self, broker_id: int, zxid: int) -> list[PartitionKey]:
-        """The partitions that are excused now."""
+        """The partitions that are excused now, in whole or in part."""
         excused = self.losses.power_lost(broker_id, zxid)
         for key in excused:
-            self.ghost(key).excuse()
+            if not self.losses.is_flushed:
+                self._acknowledged_ends.pop(key, None)
+            self.ghost(key).excuse(self._acknowledged_ends.get(key, 0))
         return excused
 
     # The replicas
@@ -136,7 +151,7 @@ class ReplicationOracle(Oracle):
         key = key_of(partition)
         ghost = self.ghost(key)
         if partition.high_watermark < before:
-            if not self.losses.excuses(key):
+            if not self.losses.interruptions(key):
                 self._fail(
                     4,
                     f"{ghost.name}: the high watermark of broker {partition._me.broker_id} falls"
@@ -178,6 +193,7 @@ class ReplicationOracle(Oracle):
     def acknowledged(self, key: PartitionKey, end_offset: int) -> None:
         """A producer was told that its batch before this offset is committed."""
         ghost = self.ghost(key)
+        self._acknowledged_ends[key] = max(self._acknowledged_ends.get(key, 0), end_offset)
         if end_offset > max(ghost.committed_end, self._leaders_high_watermark(key)):
             self._fail(3, f"{ghost.name}: {end_offset} is acknowledged, and not committed")
 

@@ -1,6 +1,7 @@
 """One seed: a cluster with replicated partitions, its clients, the faults, the checks in the end.
 
 Under an even seed power is lost, and records with it: nothing is flushed before it is acknowledged.
+Some even seeds flush every message: then no acknowledged record may be lost by a power loss either.
 Under an odd seed processes are killed at any moment, and no record may be lost whatever happens.
 """
 
@@ -18,8 +19,11 @@ from tests.sim.cluster.admin import Admin
 from tests.sim.cluster.cluster import Cluster
 from tests.sim.cluster.oracle import InvariantBroken, check_settled, not_serving
 from tests.sim.cluster.world import Shape
+from tests.sim.replication.churn import Churn
 from tests.sim.replication.consumers import Consumer
 from tests.sim.replication.final_audit import check_replicas, not_in_sync
+from tests.sim.replication.groups.clients import Groups
+from tests.sim.replication.groups.group_state import GROUP_SETTINGS
 from tests.sim.replication.nemesis import ReplicationNemesis
 from tests.sim.replication.operator import Operator
 from tests.sim.replication.oracle import ReplicationOracle
@@ -29,6 +33,7 @@ from tests.sim.replication.transactions.clients import SETTINGS as TRANSACTION_S
 from tests.sim.replication.transactions.clients import TOPICS as TRANSACTIONAL_TOPICS
 from tests.sim.replication.transactions.clients import Transactions, has_transactions
 from tests.sim.replication.world import (
+    BROKERS,
     LAG_TIME_MAX_MS,
     TOPICS,
     ReplicationWorld,
@@ -39,7 +44,6 @@ from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.loop import run
 
 STEPS_PER_SEED = 10
-BROKERS = 3
 LATENESS_NS_MAX = 200_000
 START_S_MAX = 30.0
 # How long it may take, once nothing more goes wrong, until all clients are at their end.
@@ -49,11 +53,14 @@ IN_SYNC_S_MAX = 30.0
 # Followers learn of the last move of the high watermark.
 SETTLING_S = 2.0
 RUN_S_MAX = 240.0
+# Of the seeds that lose power.
+FLUSHED_SHARE = 0.35
 SETTINGS = {
     "replica.lag.time.max.ms": str(LAG_TIME_MAX_MS),
     "replica.fetch.wait.max.ms": "500",
     "replica.fetch.backoff.ms": "200",
     "replica.socket.timeout.ms": "3000",
+    **GROUP_SETTINGS,
 }
 KINDS = (Kind.IDEMPOTENT, Kind.IDEMPOTENT, Kind.ALL, Kind.LEADER)
 
@@ -72,6 +79,13 @@ class Outcome:
     changes: int
     # How often a partition lost so many replicas that nothing was promised.
     excused: int
+    # The same of records that were not acknowledged, where every message is flushed.
+    weakened: int
+    offset_commits: int
+    generations: int
+    coordinator_moves: int
+    topics_deleted: int
+    bits_flipped: int
     # What transactional clients met, if there were any.
     transactions: Counter[str]
 
@@ -88,13 +102,18 @@ class Scenario:
         settings["replica.fetch.max.bytes"] = entropy.pick(("1", "2000", "1048576"))
         if has_transactions(entropy):
             settings |= TRANSACTION_SETTINGS
+        is_flushed = self._loses_power and entropy.fork("flush").chance(FLUSHED_SHARE)
+        if is_flushed:
+            settings["log.flush.interval.messages"] = "1"
         cluster = Cluster(seed, BROKERS, witness, **settings)
         witness.clock = cluster.all[0].clock
+        oracle = ReplicationOracle(is_flushed=is_flushed)
         shape = Shape(brokers=BROKERS, replication_factor=BROKERS)
-        self.world = ReplicationWorld(cluster, shape, entropy, witness, ReplicationOracle())
+        self.world = ReplicationWorld(cluster, shape, entropy, witness, oracle)
         self._transactions = Transactions(self.world) if has_transactions(entropy) else None
         self._producers: list[Producer] = []
         self._operator: Operator | None = None
+        self._groups, self._churn = Groups(self.world), Churn(self.world)
         self._compared_bytes = 0
         for machine in cluster.all:
             machine.on_power_loss = partial(self.world.lose_power, machine)
@@ -123,6 +142,12 @@ class Scenario:
             changes=0 if self._operator is None else self._operator.changes,
             excused=sum(world.oracle.losses.excused.values()),
             transactions=self._transactions.counts if self._transactions else Counter(),
+            weakened=sum(world.oracle.losses.weakened.values()),
+            offset_commits=self._groups.totals.offset_commits,
+            generations=self._groups.totals.generations,
+            coordinator_moves=self._groups.totals.coordinator_moves,
+            topics_deleted=self._churn.topics,
+            bits_flipped=world.bits_flipped,
         )
 
     async def _run_in_time(self, steps: int) -> None:
@@ -199,7 +224,8 @@ class Scenario:
             for number, isolation in enumerate(Isolation)
         ]
         self._operator = Operator(world)
-        return [*self._producers, *consumers, self._operator]
+        others = [*self._groups.clients(), *self._churn.clients()]
+        return [*self._producers, *consumers, self._operator, *others]
 
     async def _work_against(
         self, nemesis: ReplicationNemesis, clients: Sequence[Client], steps: int
@@ -254,5 +280,7 @@ class Scenario:
         world.cluster.check_faults()
         images = self._images()
         check_settled(images)
+        await self._groups.check()
+        await self._churn.check()
         self._compared_bytes = check_replicas(world.oracle, next(iter(images.values())))
         world.oracle.check()

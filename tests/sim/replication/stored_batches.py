@@ -11,6 +11,8 @@ from tests.sim.seams.contents import FileNode
 from tests.sim.seams.medium import Medium
 
 DIGEST_BYTES = 12
+# In a batch: all that follows is covered.
+CHECKSUM_POSITION = 17
 
 
 class StoredBatch(NamedTuple):
@@ -48,6 +50,19 @@ def batches_from(log: Log, first: Segment, position: int) -> Iterator[StoredBatc
         if segment.base_offset >= first.base_offset:
             start = position if segment.base_offset == first.base_offset else 0
             yield from batches_in(_content(log, segment), start)
+
+
+def unsaved_batches(log: Log) -> Iterator[tuple[str, range]]:
+    """The batches of the last segment that a recovery reads, besides the last one.
+
+    Each with its file, and the positions that its checksum covers.
+    """
+    segment, position = log.segments[-1], 0
+    for batch in list(batches_in(_content(log, segment)))[:-1]:
+        end = position + batch.header.size
+        if batch.header.base_offset >= log.recovery_point:
+            yield segment.path(LOG), range(position + CHECKSUM_POSITION, end)
+        position = end
 
 
 def _content(log: Log, segment: Segment) -> bytes:

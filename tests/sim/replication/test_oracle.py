@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.metadata.records import Partition
+from ottla.metadata.records import Partition, Topic, TopicDeleted
 from ottla.metadata.values import Incarnation
 from ottla.protocol.batch import read_header
 from ottla.protocol.primitives import Uuid
+from tests.sim.replication.first_epochs import FirstEpochs
 from tests.sim.replication.ghost import GhostPartition, check_producers
 from tests.sim.replication.losses import Losses
 from tests.sim.replication.stored_batches import StoredBatch, batches_in
@@ -148,3 +149,37 @@ def test_an_older_record_changes_nothing() -> None:
     losses.recorded(RECORD)
     losses.recorded(replace(RECORD, partition_epoch=6, isr=(ONE,)))
     assert losses.newest[KEY] is RECORD
+
+
+def test_a_deleted_topic_has_nothing_to_lose() -> None:
+    losses = Losses()
+    losses.recorded(RECORD)
+    losses.deleted(TOPIC_ID)
+    losses.recorded(replace(RECORD, partition_epoch=8))
+    assert losses.power_lost(1, zxid=20) == losses.power_lost(2, zxid=20) == []
+
+
+def test_one_log_at_a_time_may_be_damaged_where_others_are_in_the_isr() -> None:
+    losses = Losses()
+    losses.recorded(replace(RECORD, isr=(ONE,), elr=(TWO, THREE)))
+    assert not losses.may_be_damaged(KEY, 1)
+    assert losses.may_be_damaged(KEY, 2)
+    losses.damaged(KEY, 2, zxid=20)
+    assert losses.is_loser(KEY, 2)
+    assert not losses.may_be_damaged(KEY, 3)
+    losses.recorded(replace(RECORD, isr=(ONE, Incarnation(2, 21)), partition_epoch=8))
+    assert losses.may_be_damaged(KEY, 3)
+
+
+# Names that are used again
+
+
+def test_a_topic_that_begins_at_an_epoch_of_a_deleted_one_is_found() -> None:
+    epochs = FirstEpochs()
+    other_id = Uuid(b"fedcba9876543210")
+    for record in (Topic("events", TOPIC_ID), RECORD, TopicDeleted(TOPIC_ID, "events")):
+        assert epochs.why_wrong(record) is None
+    assert epochs.why_wrong(Topic("events", other_id)) is None
+    assert epochs.why_wrong(replace(RECORD, topic_id=other_id, leader_epoch=5)) is None
+    reason = epochs.why_wrong(replace(RECORD, topic_id=other_id, leader_epoch=4))
+    assert "has leader epoch 4, and a deleted topic of that name had 4" in (reason or "")

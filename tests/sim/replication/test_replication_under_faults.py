@@ -22,7 +22,19 @@ from tests.sim.replication.runs import run_seed
 EXCUSED_MAX = 5.0
 # So many seeds of a block meet all that is counted below.
 SEEDS_MIN = 10
-COUNTED = ("acknowledged", "commits", "elections", "truncations", "compared_bytes", "excused")
+COUNTED = (
+    "acknowledged",
+    "commits",
+    "elections",
+    "truncations",
+    "compared_bytes",
+    "excused",
+    "offset_commits",
+    "generations",
+    "coordinator_moves",
+    "topics_deleted",
+    "bits_flipped",
+)
 
 
 @pytest.mark.seeds(200, block=50)
@@ -46,6 +58,12 @@ def test_what_was_committed_is_on_every_later_leader_whatever_happens(seeds: ran
     # One that never changes a leader would not, either. The first leader of a partition counts.
     assert totals["elections"] >= 8 * len(seeds)
     assert totals["truncations"] >= 0.5 * len(seeds)
+    # Half of the seeds have groups, half of them have topics that come and go.
+    assert totals["offset_commits"] >= 5 * len(seeds)
+    assert totals["generations"] >= len(seeds)
+    assert totals["coordinator_moves"] >= 0.5 * len(seeds)
+    assert totals["topics_deleted"] >= 0.4 * len(seeds)
+    assert totals["bits_flipped"] >= 0.1 * len(seeds)
     _check_transactions(sum((each.transactions for each in outcomes.values()), Counter[str]()))
 
 

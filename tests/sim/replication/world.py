@@ -4,14 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.protocol.primitives import Uuid
 from tests.sim.broker.history import PartitionHistory
 from tests.sim.cluster.cluster import BrokerMachine
 from tests.sim.cluster.oracle import PartitionKey
 from tests.sim.cluster.world import World
 from tests.sim.replication.oracle import ReplicationOracle
+from tests.sim.replication.stored_batches import unsaved_batches
 from tests.sim.seams.entropy import SimEntropy
 
+BROKERS = 3
 # A follower that lacks a record for this long leaves the ISR.
 LAG_TIME_MAX_MS = 2_000
 
@@ -30,11 +33,6 @@ TOPICS = (
     TopicShape("main-of-one", 1, 3, 1),
     TopicShape("main-pair", 1, 2, 2),
 )
-
-
-def factor_of(topic: str) -> int:
-    (shape,) = (shape for shape in TOPICS if shape.name == topic)
-    return shape.replication_factor
 
 
 class Target(NamedTuple):
@@ -56,19 +54,34 @@ class Target(NamedTuple):
 class ReplicationWorld(World):
     oracle: ReplicationOracle
     targets: list[Target] = field(default_factory=list)
+    # Of topics that come and go.
+    churned: list[Target] = field(default_factory=list)
     # By partition: the offsets between batches that consumers have read.
     batch_ends: dict[PartitionKey, list[int]] = field(default_factory=dict)
     # Called with each partition whose records are excused.
     on_excused: list[Callable[[PartitionKey], None]] = field(default_factory=list)
     # The share of answers to AlterPartition that get lost.
     lost_isr_answers: float = 0.0
+    bits_flipped: int = 0
+
+    @property
+    def used_partitions(self) -> list[PartitionKey]:
+        """Those that clients write to and read, and those of the coordinators."""
+        image = max(self.oracle.images.values(), key=lambda image: image.offset)
+        internal = [
+            (topic.topic_id, record.index)
+            for name in sorted(INTERNAL_TOPICS)
+            if (topic := image.topic(name)) is not None
+            for record in image.partitions(topic.topic_id)
+        ]
+        return [*(target.key for target in self.targets), *internal]
 
     def partition(self, target: Target) -> PartitionHistory:
         return self.history.partition(*target.key)
 
     def excuses(self, target: Target) -> int:
-        """How often all records of the partition were excused."""
-        return self.oracle.losses.excuses(target.key)
+        """How often records of the partition were excused."""
+        return self.oracle.losses.interruptions(target.key)
 
     def read_to(self, target: Target, offset: int) -> None:
         """A consumer has read a batch that ends here."""
@@ -81,11 +94,35 @@ class ReplicationWorld(World):
         deleted[target.key] = max(deleted.get(target.key, 0), offset)
         return offset
 
+    def damageable(self, machine: BrokerMachine) -> list[tuple[PartitionKey, str, range]]:
+        """Batches of a broker that may be damaged: the partition, the file, and the positions."""
+        return [
+            (key, path, positions)
+            for key in self.used_partitions
+            if self.oracle.losses.may_be_damaged(key, machine.broker_id)
+            and (replica := self.oracle.replica(key, machine.broker_id)) is not None
+            and replica.log is not None
+            for path, positions in unsaved_batches(replica.log)
+        ]
+
+    def damage(self, key: PartitionKey, machine: BrokerMachine) -> None:
+        self.bits_flipped += 1
+        self.witness.note(f"a bit is flipped on {machine.host}: {key[0]}-{key[1]}")
+        self.oracle.losses.damaged(key, machine.broker_id, self._zxid)
+
+    @property
+    def _zxid(self) -> int:
+        return self.cluster.ensemble.servers._proposed.zxid
+
     def lose_power(self, machine: BrokerMachine) -> None:
-        zxid = self.cluster.ensemble.servers._proposed.zxid
-        for key in self.oracle.power_lost(machine.broker_id, zxid):
+        for key in self.oracle.power_lost(machine.broker_id, self._zxid):
             self.witness.note(f"excused: {key[0]}-{key[1]}")
-            self.history.partition(*key).forget()
-            self.batch_ends.pop(key, None)
+            history = self.history.partition(*key)
+            if self.oracle.losses.is_flushed:
+                history.lose_power()
+            else:
+                history.forget()
+            ends = self.batch_ends.get(key, [])
+            self.batch_ends[key] = [each for each in ends if each <= history.acknowledged_end]
             for tell in self.on_excused:
                 tell(key)

@@ -12,6 +12,7 @@ from tests.sim.seams.entropy import SimEntropy
 from tests.sim.seams.faults import Faults
 from tests.sim.seams.files import SimFiles
 from tests.sim.seams.medium import Medium
+from tests.sim.seams.names import DirectoryNode
 from tests.sim.seams.power import lose_power
 from tests.sim.seams.trace import Trace
 
@@ -79,6 +80,15 @@ class SimDisk:
         Returns the path and the position. FileNotFoundError if no file that matches has a byte.
         """
         return self._medium.flip_bit(self._rot, pattern, position)
+
+    def back_up(self) -> DirectoryNode:
+        """A copy of all files, for `restore`."""
+        return self._medium.copied(self._medium.root)
+
+    def restore(self, backup: DirectoryNode) -> None:
+        """The disk is as it was. No process may use it."""
+        self._trace.fold("restore")
+        self._medium.replace(backup)
 
     def chill(self, pattern: str = "*") -> None:
         """The page cache forgets the files that match."""

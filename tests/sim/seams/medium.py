@@ -139,6 +139,24 @@ class Medium:
         """The names are those that survived; the files that have one, in order."""
         return adopt_durable(self.root)
 
+    def copied(self, directory: DirectoryNode) -> DirectoryNode:
+        """A copy of all that is in it, as reads see it, all of it durable."""
+        copy = self.new_directory()
+        for name, node in directory.entries.items():
+            if isinstance(node, DirectoryNode):
+                found: Node = self.copied(node)
+            else:
+                found = self.new_file()
+                found.settle(node.content.copy())
+            copy.entries[name] = copy.durable[name] = found
+        return copy
+
+    def replace(self, root: DirectoryNode) -> None:
+        """The medium holds a copy of this instead. Nobody may have a file open."""
+        self.root = self.copied(root)
+        self.journal = NameJournal()
+        self.used_bytes = sum(len(node.content.stored) for _, node in self.files())
+
     def files(self) -> Iterator[tuple[str, FileNode]]:
         """Every file with its path, sorted by name in each directory."""
         return _walk("", self.root)

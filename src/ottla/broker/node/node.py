@@ -364,6 +364,7 @@ class Node:
                 publisher=publisher,
                 replicas=replicas,
                 checkpointer=parts.services.partitions.checkpointer,
+                flusher=parts.services.partitions.flusher,
                 inter_broker=self._inter_broker,
                 follower_sessions=parts.services.partitions.follower_sessions,
                 throttle=parts.services.partitions.throttles.follower,

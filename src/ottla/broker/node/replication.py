@@ -9,6 +9,7 @@ from ottla.broker.inter_broker.shared_connection import find_peer
 from ottla.broker.node.context import NodeContext
 from ottla.client.options import ClientOptions
 from ottla.metadata.publisher import Publisher
+from ottla.replication.append.flusher import Flusher
 from ottla.replication.fetch.follower_sessions import FollowerSessions
 from ottla.replication.following.fetcher import FetcherParts
 from ottla.replication.following.fetchers import ReplicaFetchers
@@ -33,6 +34,7 @@ def start_replication(
     publisher: Publisher,
     replicas: Replicas,
     checkpointer: Checkpointer,
+    flusher: Flusher,
     inter_broker: InterBroker,
     follower_sessions: FollowerSessions,
     throttle: ReplicationThrottle,
@@ -54,6 +56,7 @@ def start_replication(
             listener,
             publisher,
             FollowerLogs(replicas.create_followers_log, starts.put),
+            flusher,
             throttle,
             problem,
         ),
@@ -81,6 +84,7 @@ def _fetcher_parts(
     listener: str,
     publisher: Publisher,
     logs: FollowerLogs,
+    flusher: Flusher,
     throttle: ReplicationThrottle,
     problem: Callable[[str, Exception], None],
 ) -> FetcherParts:
@@ -104,6 +108,7 @@ def _fetcher_parts(
         me=me,
         address_of=address_of,
         logs=logs,
+        flush=flusher.flush,
         net=context.seams.net,
         clock=context.seams.clock,
         bounds=lambda: bounds,

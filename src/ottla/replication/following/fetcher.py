@@ -1,7 +1,7 @@
 """Fetches all partitions that this broker follows from one leader, on one connection."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from ottla.address import Address
@@ -18,6 +18,7 @@ from ottla.replication.replica import Replica
 from ottla.replication.throttle import ReplicationThrottle
 from ottla.seams.clock import Clock
 from ottla.seams.net import Net
+from ottla.storage.log.log import Log
 
 # Other tasks run after this many bytes were appended.
 TURN_BYTES_MAX = 1 << 20
@@ -43,6 +44,8 @@ class FetcherParts:
     # The inter-broker address of a broker; None if it is not known or not live.
     address_of: Callable[[int], Address | None]
     logs: FollowerLogs
+    # Makes the records of a log durable up to an offset. As of `Flusher.flush`.
+    flush: Callable[[Log, int], Awaitable[None]]
     net: Net
     clock: Clock
     bounds: Callable[[], FetchBounds]
@@ -68,6 +71,8 @@ class ReplicaFetcher:
         self._replicas: dict[PartitionId, Replica] = {}
         # Those that are left out, and until when by the steady clock.
         self._delayed_ns: dict[PartitionId, int] = {}
+        # Those with records that have to be flushed before the leader hears of them.
+        self._unflushed: dict[PartitionId, Replica] = {}
         self._session: FollowerSession | None = None
         self._has_partitions = asyncio.Event()
 
@@ -78,6 +83,8 @@ class ReplicaFetcher:
         """Fetches a partition from the end of its log on, in its current leader epoch."""
         self._replicas[partition] = replica
         self._delayed_ns.pop(partition, None)
+        # Another fetcher may have appended what it did not flush.
+        self._note_unflushed(partition, replica)
         self._has_partitions.set()
         if self._session is not None:
             self._session.put(partition, position_of(replica))
@@ -132,6 +139,8 @@ class ReplicaFetcher:
                 session.put(partition, position_of(replica))
         while self._parts.me.incarnation == me and self._replicas:
             self._resume(session)
+            if self._unflushed:
+                await self._flush(session)
             if not len(session):
                 # All are left out for now. The leader would answer an empty request at once.
                 await asyncio.sleep(self._longest_pause_s())
@@ -146,6 +155,33 @@ class ReplicaFetcher:
                 return
             session.answered(response)
             await self._take(response, session)
+
+    def _note_unflushed(self, partition: PartitionId, replica: Replica) -> None:
+        log = replica.log
+        if log is not None and log.messages_unflushed >= log.flush_messages:
+            self._unflushed[partition] = replica
+
+    async def _flush(self, session: FollowerSession) -> None:
+        """Flushes where `flush.messages` demands it.
+
+        The next request tells the leader the log end offset, which counts as acknowledged then.
+        """
+        unflushed, self._unflushed = self._unflushed, {}
+        for partition, replica in unflushed.items():
+            log = replica.log
+            if log is None or self._replicas.get(partition) is not replica:
+                continue
+            try:
+                await self._parts.flush(log, log.end_offset)
+            except (OSError, StorageError) as error:
+                self._parts.problem(str(replica.name), error)
+                if self._replicas.get(partition) is replica:
+                    self._unflushed[partition] = replica
+                    self._leave_out(partition, session, self._parts.backoff_ms())
+
+    def _leave_out(self, partition: PartitionId, session: FollowerSession, backoff_ms: int) -> None:
+        session.remove(partition)
+        self._delayed_ns[partition] = self._parts.clock.steady_ns() + backoff_ms * 1_000_000
 
     def _longest_pause_s(self) -> float:
         """The time until the first of the partitions that are left out is due."""
@@ -199,11 +235,11 @@ class ReplicaFetcher:
                 backoff_ms = min(backoff_ms, ELECTION_BACKOFF_MS)
             else:
                 self._parts.problem(str(replica.name), error)
-            session.remove(partition)
-            self._delayed_ns[partition] = self._parts.clock.steady_ns() + backoff_ms * 1_000_000
+            self._leave_out(partition, session, backoff_ms)
             return
         session.put(partition, position_of(replica))
         if result.records:
+            self._note_unflushed(partition, replica)
             self._charge(partition, replica, len(result.records), session)
 
     def _charge(

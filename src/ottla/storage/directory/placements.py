@@ -140,6 +140,9 @@ class Placements:
         whole = content[: content.rfind(b"\n") + 1]
         lines = list(lines_of(whole, self.path))
         for number, line in enumerate(lines, start=1):
+            if "\0" in line.text:
+                # A power loss left a hole: this line was never durable, and neither was its log.
+                continue
             try:
                 self._take(json.loads(line.text), line)
             except ValueError:

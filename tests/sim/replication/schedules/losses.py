@@ -8,6 +8,8 @@ import pytest
 
 from ottla.broker.node.offline_logs import OfflineLogReports
 from ottla.errors import ErrorCode
+from ottla.metadata.controller import broker_registrations
+from ottla.metadata.records import Broker
 from tests.sim.cluster.mutants import (
     any_earlier_incarnation_is_inherited,
     damaged_logs_are_not_told,
@@ -63,6 +65,42 @@ async def a_leader_loses_power_and_is_back_within_its_session(stage: Stage) -> N
     assert await stage.read(now) == list(VALUES)
 
 
+def any_older_incarnation_is_inherited(patch: pytest.MonkeyPatch) -> None:
+    """Not only the last one, which is compared for equality."""
+
+    def inherit(known: Broker | None, inherits: Sequence[str]) -> tuple[int, ...]:
+        return () if known is None or not inherits else (known.epoch, *known.inherited_epochs)
+
+    patch.setattr(broker_registrations, "_inherited_epochs", inherit)
+
+
+async def a_disk_is_restored_from_a_backup(stage: Stage) -> None:
+    """It was stopped cleanly when it was copied, and lacks what came later. It must not lead."""
+    leader, restored = stage.one, stage.two
+    await stage.create_topic(leader, restored, min_isr=2)
+    await _write_all(stage, leader, VALUES[:3])
+    machine = stage.machine(restored)
+    await machine.stop()
+    backup = machine.disk.back_up()
+    await machine.until_up(30)
+    await stage.until(lambda: stage.isr == {leader, restored})
+    await _write_all(stage, leader, VALUES[3:])
+    machine.kill()
+    await stage.until(lambda: stage.elr == {restored})
+    machine.disk.restore(backup)
+    stage.cut(leader, restored)
+    await machine.until_up(30)
+    await stage.until(lambda: stage.is_up(restored))
+    stage.machine(leader).kill()
+    await stage.until(lambda: stage.leader != leader)
+    await asyncio.sleep(2)
+    assert stage.leader is None
+    stage.heal(leader, restored)
+    await stage.machine(leader).until_up(30)
+    await stage.until_in_sync()
+    assert await stage.read(leader) == list(VALUES)
+
+
 async def a_log_goes_offline_on_a_live_leader(stage: Stage) -> None:
     """Another replica leads, with all that was acknowledged."""
     leader = stage.one
@@ -98,6 +136,12 @@ SCHEDULES: tuple[Any, ...] = (
         a_leader_loses_power_and_is_back_within_its_session,
         any_earlier_incarnation_is_inherited,
         r"invariant 3: .* is not there",
+        seed=2,
+    ),
+    Schedule(
+        a_disk_is_restored_from_a_backup,
+        any_older_incarnation_is_inherited,
+        r"invariant 3: .* is not there|stage\.leader is None",
     ),
     Schedule(
         a_log_goes_offline_on_a_live_leader, offline_logs_are_not_reported, r"it does not come"

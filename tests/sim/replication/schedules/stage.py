@@ -61,6 +61,8 @@ class Schedule:
     story: Story
     bug: Callable[[Any], None]
     failure: str
+    # Decides what a power loss takes.
+    seed: int = 1
 
     @property
     def name(self) -> str:

@@ -25,12 +25,12 @@ NAMES = [schedule.name for schedule in SCHEDULES]
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=NAMES)
 def test_a_schedule_comes_to_a_good_end(schedule: Schedule) -> None:
-    perform(schedule.story)
+    perform(schedule.story, schedule.seed)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=NAMES)
 def test_a_schedule_finds_its_bug(schedule: Schedule, monkeypatch: pytest.MonkeyPatch) -> None:
     schedule.bug(monkeypatch)
     with pytest.raises(AssertionError) as found:
-        perform(schedule.story)
+        perform(schedule.story, schedule.seed)
     assert re.search(schedule.failure, why_it_fails(found.value)), why_it_fails(found.value)

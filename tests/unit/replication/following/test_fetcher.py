@@ -18,6 +18,7 @@ from ottla.replication.following.replica_update import FollowerLogs
 from ottla.replication.following.session import FetchBounds
 from ottla.replication.replica import Replica
 from ottla.replication.throttle import ReplicationThrottle
+from ottla.storage.log.log import Log
 from tests.sim.seams.loop import run
 from tests.support.replication.partitions import ME, OTHER, Partitions
 from tests.unit.replication.following.test_replica_update import failure, result, stored
@@ -62,6 +63,8 @@ class World:
         self.leader = Leader()
         self.problems: list[str] = []
         self.sizes: list[int] = []
+        self.flushed: list[tuple[int, int]] = []
+        self.flush_errors: list[Exception] = []
         self.throttle = ReplicationThrottle(self.partitions.clock.steady_ns)
         self.address: Address | None = Address("leader", 9093)
         replicas = self.partitions.replicas
@@ -71,6 +74,7 @@ class World:
                 me=replicas.me,
                 address_of=lambda _id: self.address,
                 logs=FollowerLogs(replicas.create_followers_log, lambda *_: None),
+                flush=self._flush,
                 net=None,  # type: ignore[arg-type]  # `connect` is replaced
                 clock=self.partitions.clock,
                 bounds=lambda: FetchBounds(500, 1, 1000, 100),
@@ -81,6 +85,16 @@ class World:
                 problem=lambda where, error: self.problems.append(f"{where}: {error}"),
             ),
         )
+
+    async def _flush(self, log: Log, offset: int) -> None:
+        """With the number of requests before it. Takes half a second, and fails as told."""
+        self.flushed.append((offset, len(self.leader.requests)))
+        await asyncio.sleep(0.5)
+        if self.flush_errors:
+            raise self.flush_errors.pop(0)
+        flush = log.begin_flush()
+        flush.run()
+        log.end_flush(flush)
 
     def answer(self, *results: PartitionResult, session: int = 5) -> FetchResponse:
         return FetchResponse(
@@ -146,6 +160,47 @@ def test_what_it_gets_it_appends_and_asks_for_what_follows() -> None:
         assert world.named == [[0], [2], [3]]
         assert (world.replica.end_offset, world.replica.high_watermark) == (3, 2)
         assert world.leader.timeout_ms == 1200, "the wait at the leader, and the time to answer"
+
+    with_fetcher(story)
+
+
+def test_the_leader_hears_of_records_after_their_flush_if_the_topic_demands_one() -> None:
+    async def story(world: World) -> None:
+        world.leader.answers = [
+            world.answer(result(stored(0, 0, b"a"))),
+            world.answer(result(stored(1, 0, b"b"))),
+        ]
+        world.fetcher.put(world.key, world.replica)
+        await asyncio.sleep(0.1)
+        assert world.named == [[0], [1], [2]]
+        assert world.flushed == []
+        assert world.replica.log is not None
+        world.replica.log.flush_messages = 1
+        world.leader.answers = [world.answer(result(stored(2, 0, b"c")))]
+        await asyncio.sleep(0.7)
+        assert world.flushed == [(3, 4)]
+        assert world.named[3:] == [[]], "not before the flush is over"
+        await asyncio.sleep(0.5)
+        assert world.named[4] == [3]
+        assert world.replica.log.recovery_point == 3
+
+    with_fetcher(story)
+
+
+def test_a_partition_whose_flush_fails_is_left_out_and_flushed_again() -> None:
+    async def story(world: World) -> None:
+        world.flush_errors = [OSError("full")]
+        log = world.partitions.replicas.create_followers_log(world.replica, 0)
+        log.append_replicated(stored(0, 0, b"a"))
+        log.flush_messages = 1
+        # As of another fetcher, which was stopped before its flush.
+        world.fetcher.put(world.key, world.replica)
+        await asyncio.sleep(0.6)
+        assert "full" in world.problems[0]
+        assert world.named == []
+        await asyncio.sleep(BACKOFF_MS / 1e3 + 0.6)
+        assert world.flushed == [(1, 0), (1, 0)]
+        assert world.named[0] == [1]
 
     with_fetcher(story)
 

@@ -84,6 +84,17 @@ def test_a_garbled_line_is_no_guess(disk: SimDisk, files: Files, line: bytes) ->
         Placements(files, HOME)
 
 
+@pytest.mark.parametrize("hole", [b"\0" * 40 + b"\n", b'{"topic_id":"\0\0\0"}\n', b"\0" * 40])
+def test_a_hole_that_a_power_loss_left_is_no_line(disk: SimDisk, files: Files, hole: bytes) -> None:
+    """The blocks of unsynced lines reach the disk in any order."""
+    begun(files).add(ONE, "id-b")
+    durable = disk.files()[PATH]
+    begun_and_lost = hole + durable[durable.rfind(b"\n", 0, -1) + 1 :].replace(b"0", b"1")
+    replace_file(files, PATH, durable + begun_and_lost)
+    found = Placements(files, HOME).partitions
+    assert found[ONE] == "id-b"
+
+
 def test_notes_of_topics_that_are_gone_go_with_the_next_start(files: Files) -> None:
     placements = begun(files)
     for placed in (ONE, TWO):

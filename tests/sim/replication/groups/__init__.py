@@ -1,0 +1,1 @@
+"""Consumer groups of both protocols in the simulation of replication."""
