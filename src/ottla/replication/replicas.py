@@ -10,7 +10,7 @@ from ottla.metadata.records import Broker, Config, TopicDeleted
 from ottla.metadata.records import Partition as PartitionRecord
 from ottla.metadata.store import Entry
 from ottla.metadata.values import ResourceKind
-from ottla.protocol.primitives import Uuid
+from ottla.protocol.primitives import NO_LEADER_EPOCH, Uuid
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.isr import IsrCandidates
 from ottla.replication.local_broker import LocalBroker
@@ -265,4 +265,9 @@ class Replicas:
         record = None if topic is None else image.partition(topic.topic_id, name.partition)
         if topic is None or record is None or self.me.broker_id not in record.replicas:
             return False
-        return stored.topic_id in (topic.topic_id, None)
+        if stored.topic_id is not None:
+            return stored.topic_id == topic.topic_id
+        # Its id was lost with the power. An earlier topic of this name had lower epochs.
+        log = stored.directory.logs.get(name)
+        latest = NO_LEADER_EPOCH if log is None else log.epochs.latest_epoch
+        return latest == NO_LEADER_EPOCH or latest >= image.deleted_names.get(name.topic, 0)

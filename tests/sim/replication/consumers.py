@@ -90,8 +90,8 @@ class Consumer:
         excuses = self._world.excuses(target)
         if self._excuses[target] != excuses:
             # Where it was, other batches may be now, with other bounds.
-            self._excuses[target] = excuses
             await self._start_at_first(target, line)
+            self._excuses[target] = excuses
         try:
             response = await line.line.ask(self._request(target, leader), self._version)
         except TimeoutError:

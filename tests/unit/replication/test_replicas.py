@@ -1,5 +1,6 @@
 """What a start finds on disk and nobody knows is set aside, and nothing else is."""
 
+import errno
 from dataclasses import replace
 
 import pytest
@@ -21,21 +22,23 @@ NAME = TopicPartition("events", 0)
 OLD, NEW = topic_id(1), topic_id(2)
 
 
+def partition_of_new(leader_epoch: int = 0) -> records.Partition:
+    return records.Partition(
+        topic_id=NEW,
+        index=0,
+        replicas=(ME.broker_id,),
+        leader=ME,
+        leader_epoch=leader_epoch,
+        isr=(ME,),
+        min_isr=1,
+        partition_epoch=0,
+    )
+
+
 def image_of_new() -> Image:
     image = Image()
     image.apply(records.Topic(NAME.topic, NEW))
-    image.apply(
-        records.Partition(
-            topic_id=NEW,
-            index=0,
-            replicas=(ME.broker_id,),
-            leader=ME,
-            leader_epoch=0,
-            isr=(ME,),
-            min_isr=1,
-            partition_epoch=0,
-        )
-    )
+    image.apply(partition_of_new())
     return image
 
 
@@ -77,6 +80,35 @@ def test_a_partition_whose_deletion_failed_does_not_take_its_successor_with_it(
     assert [name for name in files.list(old_home) if name.endswith("-stray")]
 
 
+@pytest.mark.parametrize(("first_epoch", "is_stray"), [(0, False), (1, True)])
+def test_a_log_that_lost_its_topic_id_is_not_given_to_a_later_topic_of_its_name(
+    first_epoch: int, is_stray: bool
+) -> None:
+    """Epochs of a recreated topic begin above those of the deleted one."""
+    files = SimDisk(0).process()
+    files.make_dir("/a")
+    directory = open_at(files, "/a")
+    fill(directory.create(NAME, OLD), 5)
+    directory.close(broker_epoch=1)
+    files.remove(f"/a/{NAME}/partition.metadata")
+    image = Image()
+    if first_epoch:
+        image.apply(records.DeletedName(NAME.topic, first_epoch))
+    image.apply(records.Topic(NAME.topic, NEW))
+    image.apply(partition_of_new(leader_epoch=first_epoch))
+    replicas = Replicas(
+        directories=LogDirectories([open_at(files, "/a")], {}),
+        me=LocalBroker(ME.broker_id, "me", ME),
+        rules_of=lambda _image, _topic: RULES,
+        entropy=SimEntropy(),
+        start_writeback=lambda _file, _position, _size: True,
+    )
+    assert replicas.load(image) == ([NAME] if is_stray else [])
+    replica = replicas.get(NEW, 0)
+    assert replica is not None
+    assert replica.end_offset == (0 if is_stray else 5)
+
+
 def test_a_topic_that_is_deleted_and_made_again_by_one_entry_begins_anew() -> None:
     partitions = Partitions()
     old = partitions.create("events")
@@ -92,6 +124,26 @@ def test_a_topic_that_is_deleted_and_made_again_by_one_entry_begins_anew() -> No
     new = partitions.find("events")
     assert (new.partition.topic_id, new.log) == (topic_id(9), None)
     assert partitions.append(new, b"new").first_offset == 0
+
+
+@pytest.mark.parametrize("fails_before", [True, False])
+def test_a_topic_that_could_not_be_deleted_does_not_give_its_log_to_the_next(
+    fails_before: bool,
+) -> None:
+    """Its log directory is offline, or fails with the deletion. The next start finds a stray."""
+    partitions = Partitions()
+    old = partitions.create("events")
+    partitions.append(old, b"old")
+    (directory,) = partitions.replicas.directories.directories
+    if fails_before:
+        directory.fail(OSError(errno.EIO, "gone"))
+    else:
+        partitions.disk.faults.fail_next("rename", f"{directory.path}/*")
+    partitions.delete(old)
+    assert directory.offline is not None
+    new = partitions.create("events")
+    assert new is not old
+    assert (new.log, new.high_watermark, new.is_unusable) == (None, 0, False)
 
 
 def test_a_follower_that_loses_its_session_still_knows_the_leader() -> None:

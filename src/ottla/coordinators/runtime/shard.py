@@ -143,7 +143,9 @@ class Shard(Generic[MachineT, EffectT]):
         # The first decision of a partition creates its log, at the end of the turn.
         log = self.replica.log or self.replica.rules.log
         if log.flush_messages != UNLIMITED:
-            return loop.create_task(self._flushed(answer), name="flush")
+            flushed = loop.create_task(self._flushed(answer), name="flush")
+            flushed.add_done_callback(_mark_retrieved)
+            return flushed
         return answer
 
     async def read(self, look: Callable[[int], Seen]) -> Seen:
@@ -583,6 +585,12 @@ def _refuse(answer: "asyncio.Future[object]", error: Exception) -> None:
         answer.set_exception(error)
         # Marks it as retrieved: a caller that was cancelled before it could wait never does.
         answer.exception()
+
+
+def _mark_retrieved(task: "asyncio.Task[object]") -> None:
+    """The caller gets the error, if it still waits."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _not_coordinator() -> PeerError:

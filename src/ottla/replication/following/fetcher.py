@@ -137,10 +137,12 @@ class ReplicaFetcher:
         for partition, replica in self._replicas.items():
             if partition not in self._delayed_ns:
                 session.put(partition, position_of(replica))
-        while self._parts.me.incarnation == me and self._replicas:
-            self._resume(session)
+        while True:
             if self._unflushed:
                 await self._flush(session)
+            if self._parts.me.incarnation != me or not self._replicas:
+                return
+            self._resume(session)
             if not len(session):
                 # All are left out for now. The leader would answer an empty request at once.
                 await asyncio.sleep(self._longest_pause_s())

@@ -143,6 +143,9 @@ class LogDirectories:
                 self.forget(directory)
             except (OSError, StorageError) as error:
                 directory.fail(error)
+                for each in here:
+                    # The next topic of this name must not find it.
+                    directory.release(each)
         return left
 
     def set_aside(self, stored: StoredPartition, unique: str) -> str:
