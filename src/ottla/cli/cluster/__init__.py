@@ -1,0 +1,1 @@
+"""`ottla cluster …` and `ottla broker …`: the brokers of a cluster and what they have."""
