@@ -112,13 +112,29 @@ def test_preferred_leaders_are_spread_as_the_replicas_allow(
 
 @steady
 @given(placements())
-def test_a_spread_is_even_to_within_one_replica_and_one_leader(placement: Placement) -> None:
+def test_a_spread_is_even_to_within_one_replica(placement: Placement) -> None:
     assigned = after(placement, plan_spread(placement, names(placement), placement.brokers))
     for each in placement.partitions:
-        assert len(set(assigned[each.name])) == len(each.replicas)
+        assert len(set(assigned[each.name])) == len(assigned[each.name]) == len(each.replicas)
     on_brokers = loads(placement.brokers, assigned)
     assert on_brokers.keys() == set(placement.brokers)
     assert spread(on_brokers.values()) <= 1
+
+
+@steady
+@given(placements(), st.integers(1, FACTOR_MAX))
+def test_a_spread_of_equal_factors_is_even_to_within_one_leader(
+    placement: Placement, factor: int
+) -> None:
+    equal = after(placement, plan_factor(placement, names(placement), factor))
+    placement = Placement(
+        placement.brokers,
+        tuple(PlacedPartition(name, replicas, replicas) for name, replicas in equal.items()),
+    )
+    assigned = after(placement, plan_spread(placement, names(placement), placement.brokers))
+    leads = Counter(dict.fromkeys(placement.brokers, 0))
+    leads.update(replicas[0] for replicas in assigned.values())
+    assert spread(leads.values()) <= 1
 
 
 @steady
