@@ -311,6 +311,28 @@ def test_a_topic_that_is_deleted_meanwhile_is_named(run: ClusterCommands) -> Non
     assert rates(run) == "no replicas are moving\n"
 
 
+def test_a_move_outlives_the_controller_that_began_it(run: ClusterCommands) -> None:
+    (cluster,) = run.done("cluster", "describe", "-o", "jsonl").rows_of("cluster")
+    controller = cluster["controller"]
+    source, target = sorted({1, 2, 3} - {controller})
+    run.create("orders", [[source]])
+    fill(run, "orders")
+    process = begun(run, "topic", "reassign", "orders", "--brokers", str(target))
+    run.cluster.kill(controller)
+    try:
+        for broker_id in (source, target):
+            run.alter_broker(broker_id, "leader.replication.throttled.rate", "1000000")
+            run.alter_broker(broker_id, "follower.replication.throttled.rate", "1000000")
+        _, stderr = process.communicate(timeout=WAIT_S)
+        assert process.returncode == 0, stderr
+        assert run.replicas("orders") == [(target,)]
+        assert run.configs("orders") == {}
+        assert len(run.done("consume", "orders").stdout.splitlines()) == 200
+    finally:
+        run.cluster.restart(controller)
+    assert rates(run) == "no replicas are moving\n"
+
+
 def test_a_throttle_of_the_users_own_is_restored(run: ClusterCommands) -> None:
     run.create("orders", [[1]])
     run.done("produce", "orders", text="a\n")
