@@ -32,6 +32,8 @@ $ ottla topic trim orders --before 7d            # shows what it would delete; -
 $ ottla group describe billing                   # members, their partitions, their lag
 $ ottla group reset billing --to 2h --yes        # resets offsets to two hours ago
 $ ottla txn list --state Ongoing                 # open transactions, and who coordinates them
+$ ottla cluster describe                         # brokers, leaders, partitions with a problem
+$ ottla broker drain 3                           # how its replicas would move; --yes moves them
 $ ottla down                                     # stops the broker; --wipe --yes removes its data
 ```
 
@@ -41,9 +43,9 @@ $ ottla down                                     # stops the broker; --wipe --ye
 - An error says what is wrong, why, and what to do; `ottla --debug …` adds the traceback.
 - If a topic, group, transactional id, pipeline, setting or option does not exist, the command ends
   with exit code 4 and suggests the nearest name: `no topic 'ordres'; did you mean 'orders'?`
-- `ottla topic`, `group`, `txn`, `produce` and `consume` work with every Kafka cluster, not only
-  with Ottla. `--bootstrap` gives its address, or the variable `OTTLA_BOOTSTRAP` if the option is
-  missing.
+- `ottla topic`, `group`, `txn`, `cluster`, `broker`, `produce` and `consume` work with every Kafka
+  cluster, not only with Ottla. `--bootstrap` gives its address, or the variable `OTTLA_BOOTSTRAP`
+  if the option is missing.
 - `ottla group describe` shows a group's lag twice: in records, and as the number of seconds for
   which the first unconsumed record has been waiting. A dash means that no offset was committed.
   `ottla group reset` works only on a group without members, and reads back the offsets that it set.
@@ -53,6 +55,9 @@ $ ottla down                                     # stops the broker; --wipe --ye
   coordinator still knows. `ottla txn abort --id` aborts such a transaction in all of its partitions
   and fences its producer, which has to be started again. See
   [delivery guarantees](delivery-guarantees.md).
+- `ottla topic replicate`, `topic reassign` and `broker drain` move replicas, and wait until it is
+  done. Ctrl-C ends the command and not the move. See
+  [administering a cluster](administration.md).
 - `ottla up` is for one developer: new groups do not wait for more members
   (`group.initial.rebalance.delay.ms` is 0), unless you set it. `ottla serve` has Kafka's defaults.
 - `ottla serve` and `up` take every [setting](settings.md): by `--set`, the environment or a file.

@@ -12,6 +12,7 @@ from tests.support.compat.kafka_peer import kafka_peer
 # The tests of a file, or of all files of one name here, share an Apache Kafka.
 SHARED_KAFKA = {
     "test_cli_group.py": "any settings",
+    "test_cluster_administration.py": "any settings",
     "test_examples.py": "any settings",
     "test_produce_answers.py": "any settings",
     "test_read_topic.py": "any settings",

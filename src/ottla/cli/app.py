@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from ottla import __version__
 from ottla.cli.broker import commands as broker_commands
+from ottla.cli.cluster import commands as cluster_commands
 from ottla.cli.doctor import commands as doctor_commands
 from ottla.cli.group import commands as group_commands
 from ottla.cli.log import commands as log_commands
@@ -21,6 +22,7 @@ from ottla.cli.records import commands as records_commands
 from ottla.cli.shared.failure import failure_of
 from ottla.cli.sql import commands as sql_commands
 from ottla.cli.topic import commands as topic_commands
+from ottla.cli.topic import replica_commands
 from ottla.cli.txn import commands as txn_commands
 
 
@@ -60,6 +62,11 @@ app.command()(records_commands.produce)
 app.command()(records_commands.consume)
 app.command()(sql_commands.sql)
 app.command()(doctor_commands.doctor)
+app.add_typer(cluster_commands.cluster_app, name="cluster")
+app.add_typer(cluster_commands.broker_app, name="broker")
+topic_commands.app.command()(replica_commands.replicate)
+topic_commands.app.command()(replica_commands.reassign)
+topic_commands.app.command()(replica_commands.elect)
 app.add_typer(topic_commands.app, name="topic")
 app.add_typer(group_commands.app, name="group")
 app.add_typer(txn_commands.app, name="txn")

@@ -136,7 +136,7 @@ class Broker:
         node = Node(
             load(given=self._settings | {"log.dirs": self.directory}, environment={}, file=None),
             Seams(RealClock(), RealEntropy(), RealFiles(), RealNet(), threads, RealWorkers()),
-            NodeLogger(_stderr(), RealClock(), 1, level=Level.WARNING),
+            NodeLogger(error_stream(), RealClock(), 1, level=Level.WARNING),
         )
         try:
             self._endpoints = await node.start()
@@ -150,5 +150,6 @@ class Broker:
             threads.close()
 
 
-def _stderr() -> TextIO:
+def error_stream() -> TextIO:
+    """Standard error, also while pytest captures it."""
     return sys.__stderr__ or sys.stderr

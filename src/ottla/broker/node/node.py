@@ -132,10 +132,14 @@ class Node:
         self._logger.info("started", kafka=str(endpoints.kafka), metrics=str(endpoints.metrics))
         return endpoints
 
-    async def stop(self) -> None:
-        """Hands over leaderships, stops serving, then flushes and closes everything. Idempotent."""
+    async def stop(self, *, hands_over: bool = True) -> None:
+        """Hands over leaderships, stops serving, then flushes and closes everything. Idempotent.
+
+        Without `hands_over` the others are not told, as if the broker had died.
+        """
         self.health.ready.fail("stop", "stopping")
-        await self._drain()
+        if hands_over:
+            await self._drain()
         for listener in self._listeners:
             await listener.close()
         self._listeners.clear()

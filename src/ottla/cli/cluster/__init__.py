@@ -1,1 +1,1 @@
-"""The processes of a cluster on this machine."""
+"""`ottla cluster …`, `ottla broker …`, and the processes of a cluster on this machine."""

@@ -2,6 +2,7 @@
 all partitions have a leader and all their replicas.
 """
 
+from ottla.cli.doctor.cluster import check_brokers_together
 from ottla.cli.doctor.finding import Finding, FindingState
 from ottla.cli.shared.plurals import counted
 from ottla.client.admin.cluster import Admin
@@ -32,6 +33,7 @@ async def check_cluster(router: Router, *, must_answer: bool) -> list[Finding]:
         ),
         _check_versions(connection),
         *[await _check_address(router, node_id) for node_id in sorted(brokers)],
+        *await check_brokers_together(router),
         await _check_partitions(router),
     ]
 

@@ -97,6 +97,12 @@ def client_failure(error: ClientError, bootstrap: str) -> Failure:
                 advice="`ottla up` starts a local broker; --bootstrap HOST:PORT names another one",
                 exit_code=ExitCode.UNREACHABLE,
             )
+        case Refused() if error.code == ErrorCode.NOT_CONTROLLER:
+            return Failure(
+                "the cluster has no controller",
+                why=str(error),
+                advice="try again when one is elected; `ottla doctor` examines the brokers",
+            )
         case Refused() if error.code in _NOT_FOUND:
             return wrong_name(error) or Failure(
                 f"{error.what} does not exist",

@@ -33,3 +33,12 @@ Partitions = Annotated[
     list[int] | None,
     typer.Option("--partition", min=0, metavar="N", help="Only this partition; may be repeated."),
 ]
+Throttle = Annotated[
+    int | None,
+    typer.Option(
+        "--throttle",
+        min=1,
+        metavar="BYTES_PER_S",
+        help="Let each broker copy at most this; removed when it is done.",
+    ),
+]

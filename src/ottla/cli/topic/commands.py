@@ -15,7 +15,7 @@ from ottla.cli.shared.options import (
 )
 
 app = typer.Typer(
-    help="List, describe, create, delete and trim topics.",
+    help="List, describe, create, delete and trim topics, and move their replicas.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -1,6 +1,7 @@
 """A connection to one broker: the asyncio shell around `client.wire.in_flight`."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, cast
 
 from ottla.address import Address
@@ -38,6 +39,12 @@ class Connection(asyncio.Protocol):
     def speaks(self, api: Api) -> bool:
         """Whether the broker and this client have a common version of this API."""
         return self._in_flight.versions is not None and self._in_flight.versions.speaks(api)
+
+    @property
+    def offered_versions(self) -> Mapping[int, tuple[int, int]]:
+        """The first and the last version of each API that the broker offers, by its key."""
+        versions = self._in_flight.versions
+        return {} if versions is None else versions.offered
 
     async def ask(
         self, request: object, *, version_max: int | None = None, timeout_ms: int | None = None

@@ -1,5 +1,7 @@
 """The API versions that a broker and this client have in common. Does no I/O."""
 
+from collections.abc import Mapping
+
 from ottla import __version__
 from ottla.client.errors import UnsupportedByBroker, error_code
 from ottla.errors import ErrorCode
@@ -24,6 +26,11 @@ class Versions:
         return cls(
             {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
         )
+
+    @property
+    def offered(self) -> Mapping[int, tuple[int, int]]:
+        """The first and the last version of each API, by its key."""
+        return self._offered
 
     def highest(self, api: Api, version_max: int | None = None) -> int:
         """The highest common version, at most `version_max`. UnsupportedByBroker if none."""

@@ -45,6 +45,11 @@ STORIES: Mapping[tuple[str, str], Story] = {
     ("topic grow", "name"): Story(("topic", "grow", WRONG_TOPIC, "-p", "9"), MEANT_TOPIC),
     ("topic delete", "names"): Story(("topic", "delete", WRONG_TOPIC), MEANT_TOPIC),
     ("topic trim", "name"): Story(("topic", "trim", WRONG_TOPIC, "--before", "end"), MEANT_TOPIC),
+    ("topic replicate", "names"): Story(
+        ("topic", "replicate", TOPIC, WRONG_TOPIC, "--factor", "1"), MEANT_TOPIC
+    ),
+    ("topic reassign", "names"): Story(("topic", "reassign", WRONG_TOPIC), MEANT_TOPIC),
+    ("topic elect", "names"): Story(("topic", "elect", WRONG_TOPIC), MEANT_TOPIC),
     ("topic create", "config"): Story(
         ("topic", "create", "new", "-c", "retention.sm=1"),
         "no topic setting 'retention.sm'; did you mean 'retention.ms'?",
@@ -121,6 +126,8 @@ NO_NAMES = {
     ("sql", "end"): "a place",
     ("sql", "start"): "a place",
     ("topic create", "names"): "new names",
+    ("topic reassign", "brokers"): "numbers",
+    ("topic reassign", "plan"): "a file",
     ("topic trim", "before"): "a place",
     ("txn find-hanging", "older_than"): "a duration",
     ("txn list", "older_than"): "a duration",

@@ -1,0 +1,1 @@
+"""Reassignments of replicas: plans, their execution and their progress, for several commands."""
