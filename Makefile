@@ -60,6 +60,7 @@ test: setup $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
 	@$(TIMED) run model 2 $(BIN)/pytest -s tests/model
 	@$(TIMED) run simulation 11 $(BIN)/pytest -n 2 tests/sim
 	@$(TIMED) run "clients and tools" 7 $(BIN)/pytest -n 2 tests/compat
+	@$(TIMED) run cluster 4 $(BIN)/pytest -n 2 --dist loadfile tests/cluster
 	@$(TIMED) run Spark 15 $(BIN)/pytest -n 2 --dist loadfile tests/spark
 	@$(TIMED) run interpreted 3 tools/interpreted tests/unit tests/property
 	@$(TIMED) report

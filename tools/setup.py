@@ -218,7 +218,7 @@ def make_environment():
 
 def install_broker():
     constraints = (ROOT / "constraints.txt").read_bytes()
-    wanted = [*project()["dependencies"], "setuptools>=80"]
+    wanted = [*project()["dependencies"], *requirements("cluster"), "setuptools>=80"]
     made_from = digest(wanted, constraints)
     if not is_done("packages", made_from):
         install(*wanted, compiles=True)

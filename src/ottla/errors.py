@@ -225,3 +225,19 @@ class CorruptLog(StorageError):
 
 class LogOffline(StorageError):
     """The log serves no request until it is opened again."""
+
+
+class StoreUnusable(StorageError):
+    """The metadata store of a broker that starts cannot be used: what is wrong, and what to do.
+
+    `is_unreachable`: no server answered.
+    """
+
+    def __init__(
+        self, what: str, *, why: str | None = None, advice: str, is_unreachable: bool = False
+    ) -> None:
+        super().__init__(f"{what}: {why}" if why else what)
+        self.what = what
+        self.why = why
+        self.advice = advice
+        self.is_unreachable = is_unreachable

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -12,9 +12,14 @@ READY = "ready"
 class BrokerProcess:
     """Serves for the length of a `with`, unless it is stopped or killed before."""
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        options: Sequence[str] = (),
+    ) -> None:
         command = [sys.executable, "-m", "ottla.cli", "serve", "--data", str(directory)]
-        command += ["--port", "0", "--metrics-port", "0"]
+        command += ["--port", "0", "--metrics-port", "0", *options]
         for name, value in (settings or {}).items():
             command += ["--set", f"{name}={value}"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

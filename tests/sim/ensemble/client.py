@@ -118,7 +118,7 @@ class SimZnodes:
         return self._session_id
 
     @property
-    def session_timeout_ms(self) -> int | None:
+    def session_timeout_ms(self) -> int:
         return int(self._servers.session_timeout_s * 1_000)
 
     async def get(self, path: str, watch: asyncio.Event | None = None) -> Znode | None:

@@ -56,6 +56,11 @@ NOT_DESCRIBED_BY_KAFKA = {
     "leader.replication.throttled.rate": "described only where it is set",
     "follower.replication.throttled.rate": "described only where it is set",
     "replica.alter.log.dirs.io.max.bytes.per.second": "described only where it is set",
+    **{
+        name: "of Kafka 3, the last version that used ZooKeeper"
+        for name in BROKER_SETTINGS
+        if name.startswith("zookeeper.")
+    },
 }
 
 

@@ -76,6 +76,7 @@ def test_settings_that_kafka_lacks_have_our_prefix() -> None:
         "ottla.tail.batches.max",
         "ottla.transaction.partitions.max",
         "ottla.transactional.ids.max",
+        "ottla.zookeeper.auth.digest.file",
     }
 
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ottla.broker.node.context import NodeContext
-from ottla.broker.node.metadata_store import StoreFactory
 from ottla.metadata.configs import topic_configs
 from ottla.metadata.image import Image
 from ottla.metadata.publisher import Publisher
@@ -42,13 +41,12 @@ class PreparedDirectories:
 
 
 def prepare_log_dirs(
-    files: Files, log_dirs: Sequence[str], node_id: int, stores: StoreFactory
+    files: Files, log_dirs: Sequence[str], node_id: int, home: str
 ) -> PreparedDirectories:
     """Creates and checks the log directories. Unusable ones are in `failed`.
 
-    StorageError if one belongs to another broker, or the home cannot be determined.
+    StorageError if one belongs to another broker.
     """
-    home = stores.home(files, log_dirs)
     ordered = [home, *(path for path in log_dirs if path != home)]
     make_directory(files, home)
     placements = find_placements(files, ordered)

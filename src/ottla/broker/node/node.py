@@ -34,7 +34,7 @@ from ottla.broker.node.log_dirs import (
     proposed_cluster_id,
 )
 from ottla.broker.node.membership import drain, keep_saved, stay_registered
-from ottla.broker.node.metadata_store import EMBEDDED, StoreFactory
+from ottla.broker.node.metadata_store import StoreFactory, stores_of
 from ottla.broker.node.offline_logs import OfflineLogReports, offline_partitions
 from ottla.broker.node.parts import (
     Parts,
@@ -77,15 +77,17 @@ class Node:
         seams: Seams,
         logger: Logger,
         *,
-        stores: StoreFactory = EMBEDDED,
+        stores: StoreFactory | None = None,
         connections_max: int = sys.maxsize,
         on_owned: Callable[[], None] = lambda: None,
     ) -> None:
-        """`connections_max` is the limit of the process, which the settings may exceed.
+        """`stores` is by default the kind that the settings ask for.
+
+        `connections_max` is the limit of the process, which the settings may exceed.
 
         `on_owned` is called when the log directories are locked, before the listeners open.
         """
-        self._stores = stores
+        self._stores = stores or stores_of(settings, logger)
         self._connections_max = connections_max
         self._on_owned = on_owned
         self.settings = settings
@@ -190,11 +192,15 @@ class Node:
         seams = self._context.seams
         if self._stores.is_shared:
             require_reachable(self.settings)
-        log_dirs = [path.rstrip("/") for path in self.settings[node.LOG_DIRS]]
-        prepared = prepare_log_dirs(
-            seams.files, list(dict.fromkeys(log_dirs)), self.settings[node.NODE_ID], self._stores
-        )
-        store = self._store = await self._stores.open(seams, prepared.home)
+        log_dirs = list(dict.fromkeys(path.rstrip("/") for path in self.settings[node.LOG_DIRS]))
+        home = self._stores.home(seams.files, log_dirs)
+        if self._stores.is_shared:
+            # First: a start that fails here has changed nothing on disk.
+            self._store = await self._stores.open(seams, home)
+        prepared = prepare_log_dirs(seams.files, log_dirs, self.settings[node.NODE_ID], home)
+        if self._store is None:
+            self._store = await self._stores.open(seams, home)
+        store = self._store
         self._on_owned()
         publisher = self._publisher = await self._follow_metadata(store, prepared.home)
         self.cluster_id = await store.cluster_id(proposed_cluster_id(self._context, prepared.home))

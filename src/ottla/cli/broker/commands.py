@@ -39,6 +39,14 @@ MetricsPort = Annotated[
         help="The port for metrics; by default 9644, 0 is any free one.",
     ),
 ]
+ZooKeeper = Annotated[
+    str | None,
+    typer.Option(
+        "--zookeeper",
+        metavar="HOST:PORT[,…][/CHROOT]",
+        help="The servers of the cluster's ZooKeeper; without them the broker is alone.",
+    ),
+]
 Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A setting; may be repeated."),
@@ -55,13 +63,14 @@ def serve(
     host: Host = None,
     port: Port = None,
     metrics_port: MetricsPort = None,
+    zookeeper: ZooKeeper = None,
     set_: Sets = None,
     config: ConfigFile = None,
 ) -> None:
     """Run one broker until a signal stops it. Prints one line when it is ready."""
     from ottla.cli.broker.process import BrokerMode, exec_broker
 
-    flags = _flags(data, host, port, metrics_port, set_, config)
+    flags = _flags(data, host, port, metrics_port, set_, config, zookeeper)
     exec_broker(_invocation(context, BrokerMode.SERVE, flags))
 
 
@@ -111,6 +120,7 @@ def _flags(
     metrics_port: int | None,
     sets: list[str] | None,
     config: str | None,
+    zookeeper: str | None = None,
 ) -> "BrokerFlags":
     from ottla.cli.broker.settings import BrokerFlags
 
@@ -119,6 +129,7 @@ def _flags(
         host=host,
         port=port,
         metrics_port=metrics_port,
+        zookeeper=zookeeper,
         sets=tuple(sets or ()),
         config=config,
     )

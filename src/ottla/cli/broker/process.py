@@ -44,6 +44,7 @@ class BrokerInvocation:
             "host": self.flags.host,
             "port": self.flags.port,
             "metrics-port": self.flags.metrics_port,
+            "zookeeper": self.flags.zookeeper,
             "config": self.flags.config,
             "program": self.program,
             "debug": "yes" if self.is_debugged else None,
@@ -70,6 +71,7 @@ class BrokerInvocation:
             host=given.get("host"),
             port=ports.get("port"),
             metrics_port=ports.get("metrics-port"),
+            zookeeper=given.get("zookeeper"),
             config=given.get("config"),
             sets=tuple(value for name, value in pairs if name == "set"),
         )

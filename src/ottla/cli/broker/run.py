@@ -20,8 +20,9 @@ from ottla.cli.broker.pid_file import read_pid, remove_pid, write_pid
 from ottla.cli.broker.proc_table import is_listened_on, process_listening_on, process_using
 from ottla.cli.broker.settings import data_directory, node_id
 from ottla.cli.log.broker_files import abbreviated, foreign_entries_of_new
-from ottla.cli.shared.failure import Failure
-from ottla.errors import CorruptLog, StorageError
+from ottla.cli.shared.failure import ExitCode, Failure
+from ottla.errors import CorruptLog, StorageError, StoreUnusable
+from ottla.metadata.store import BrokerIdTaken
 from ottla.seams.clock import RealClock
 from ottla.seams.entropy import RealEntropy
 from ottla.seams.files import RealFiles
@@ -30,7 +31,7 @@ from ottla.seams.threads import RealThreads
 from ottla.seams.workers import RealWorkers
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table.network import MAX_CONNECTIONS, SOCKET_LISTEN_BACKLOG_SIZE
-from ottla.settings.table.node import LISTENERS, LOG_DIRS, METRICS_PORT
+from ottla.settings.table.node import LISTENERS, LOG_DIRS, METRICS_PORT, NODE_ID
 from ottla.settings.table.segments import DISK_RESERVE_BYTES
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -58,6 +59,12 @@ def run_broker(
         os.makedirs(os.path.dirname(data), exist_ok=True)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_run(settings, level, on_ready, writes_pid_file=writes_pid_file))
+    except StoreUnusable as error:
+        code = ExitCode.UNREACHABLE if error.is_unreachable else ExitCode.FAILED
+        raise Failure(error.what, why=error.why, advice=error.advice, exit_code=code) from error
+    except BrokerIdTaken as error:
+        advice = f"stop that broker, or choose another id with --set {NODE_ID.name}=N"
+        raise Failure(str(error), advice=advice) from error
     except CorruptLog as error:
         advice = f"`ottla log verify {data}` reports the damage, and can repair it"
         raise Failure(f"{data} is damaged", why=str(error), advice=advice) from error

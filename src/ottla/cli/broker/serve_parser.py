@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ottla.address import PORT_MAX
 
 # As in `commands.serve`: test_serve_parser.py compares both.
-_ONCE = ("data", "host", "port", "metrics-port", "config")
+_ONCE = ("data", "host", "port", "metrics-port", "zookeeper", "config")
 _REPEATED = ("set",)
 _PORTS = ("port", "metrics-port")
 _PORT = re.compile(r"[0-9]{1,5}")

@@ -11,6 +11,7 @@ from ottla.settings.broker import BrokerSettings
 from ottla.settings.setting import BadSetting, ConfigSource, UnknownSetting
 from ottla.settings.sources import CONFIG_FILE_BYTES_MAX, load
 from ottla.settings.table.node import LISTENERS, LOG_DIRS, METRICS_PORT, NODE_ID
+from ottla.settings.table.zookeeper import ZOOKEEPER_CONNECT
 
 HOST_DEFAULT = "127.0.0.1"
 
@@ -23,6 +24,7 @@ class BrokerFlags:
     host: str | None = None
     port: int | None = None
     metrics_port: int | None = None
+    zookeeper: str | None = None
     sets: Sequence[str] = ()
     config: str | None = None
 
@@ -39,6 +41,7 @@ def load_settings(
     for flag, value, name in (
         ("--data", os.path.abspath(flags.data) if flags.data is not None else None, LOG_DIRS.name),
         ("--metrics-port", flags.metrics_port, METRICS_PORT.name),
+        ("--zookeeper", flags.zookeeper, ZOOKEEPER_CONNECT.name),
     ):
         if value is not None:
             if name in given:

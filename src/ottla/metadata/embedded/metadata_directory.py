@@ -21,7 +21,7 @@ def find_metadata_directory(files: Files, paths: Sequence[str]) -> str:
 
     MetadataDirectoryError; OSError or CorruptLog if a directory cannot be read.
     """
-    found = [path for path in paths if files.is_dir(f"{path}/{PARTITION}")]
+    found = metadata_directories(files, paths)
     if len(found) > 1:
         raise MetadataDirectoryError(
             f"{' and '.join(found)} both have metadata ({PARTITION}), and one of log.dirs may have"
@@ -38,6 +38,11 @@ def find_metadata_directory(files: Files, paths: Sequence[str]) -> str:
             " `ottla log adopt`"
         )
     return paths[0]
+
+
+def metadata_directories(files: Files, paths: Sequence[str]) -> list[str]:
+    """The directories with metadata of a broker that is alone."""
+    return [path for path in paths if files.is_dir(f"{path}/{PARTITION}")]
 
 
 def _cluster_of(files: Files, path: str) -> str | None:

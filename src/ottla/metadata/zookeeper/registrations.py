@@ -1,7 +1,7 @@
 """The registrations of brokers in ZooKeeper: ephemeral nodes, whose czxid is the broker epoch."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Container
 from dataclasses import replace
 from functools import partial
 
@@ -23,6 +23,16 @@ from ottla.metadata.zookeeper.znodes import (
     Znodes,
     fresh,
 )
+
+
+async def require_free(znodes: Znodes, broker_id: int, replaces: Container[str]) -> None:
+    """BrokerIdTaken if an incarnation other than these is registered under this id now."""
+    path = broker_path(broker_id)
+    node = await fresh(znodes, partial(znodes.get, path))
+    if node is not None:
+        other = read_registration(path, node.data)
+        if other.incarnation_id not in replaces:
+            raise BrokerIdTaken(broker_id, other.host)
 
 
 async def register(znodes: Znodes, registration: Registration) -> RegisteredBroker:

@@ -31,6 +31,12 @@ from ottla.metadata.zookeeper.term import Term
 from ottla.metadata.zookeeper.znodes import ConnectionLost, Create, Refused, Znodes, fresh
 
 
+async def find_cluster_id(znodes: Znodes) -> str | None:
+    """The id of the cluster in ZooKeeper; None if there is no cluster. Creates nothing."""
+    found = await fresh(znodes, partial(znodes.get, CLUSTER))
+    return None if found is None else read_cluster_id(found.data)
+
+
 class ZooKeeperStore:
     """One broker's `MetadataStore` over a ZooKeeper client, which it owns and closes.
 
@@ -53,14 +59,14 @@ class ZooKeeperStore:
 
     @property
     def session_timeout_ms(self) -> int | None:
-        return self._znodes.session_timeout_ms
+        return self._znodes.session_timeout_ms or None
 
     async def cluster_id(self, proposed: str) -> str:
         await self._prepare()
         while True:
-            found = await fresh(self._znodes, partial(self._znodes.get, CLUSTER))
+            found = await find_cluster_id(self._znodes)
             if found is not None:
-                return read_cluster_id(found.data)
+                return found
             await self._try_create(Create(CLUSTER, write_cluster_id(proposed)))
 
     async def load(self) -> Loaded:

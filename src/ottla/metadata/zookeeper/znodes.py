@@ -93,8 +93,8 @@ class Znodes(Protocol):
         ...
 
     @property
-    def session_timeout_ms(self) -> int | None:
-        """The timeout of the current session, as the servers granted it; None before the first."""
+    def session_timeout_ms(self) -> int:
+        """The timeout of the current session, as the servers granted it; 0 before the first one."""
         ...
 
     async def get(self, path: str, watch: asyncio.Event | None = None) -> Znode | None:

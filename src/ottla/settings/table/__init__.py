@@ -21,10 +21,12 @@ from ottla.settings.table import (
     segments,
     tiers,
     transactions,
+    zookeeper,
 )
 
 AREAS: tuple[ModuleType, ...] = (
     node,
+    zookeeper,
     network,
     replicas,
     replication,

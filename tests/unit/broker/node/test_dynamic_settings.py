@@ -155,6 +155,27 @@ ELSEWHERE = {
     "replica.alter.log.dirs.io.max.bytes.per.second": (
         "test_the_rate_of_copies_is_that_of_the_settings_while_the_broker_runs"
     ),
+    "zookeeper.connect": "test_no_acknowledged_record_is_lost_when_a_leader_is_killed",
+    "zookeeper.session.timeout.ms": "test_the_session_timeout_is_the_one_that_the_servers_grant",
+    "zookeeper.connection.timeout.ms": (
+        "test_a_start_without_servers_fails_after_the_connection_timeout"
+    ),
+    **dict.fromkeys(
+        (
+            "ottla.zookeeper.auth.digest.file",
+            "zookeeper.set.acl",
+            *(
+                f"zookeeper.ssl.{name}"
+                for name in (
+                    "client.enable",
+                    "keystore.location",
+                    "keystore.password",
+                    "truststore.location",
+                )
+            ),
+        ),
+        "test_nodes_are_for_the_identity_of_the_brokers_only",
+    ),
     "socket.listen.backlog.size": "test_as_many_connections_wait_as_the_backlog_says",
 }
 

@@ -15,6 +15,7 @@ PLAIN = [
     ["--data=/d", "--host=::1", "--port=65535", "--metrics-port", "7"],
     ["--set", "x=y=z", "--set=v=", "--config", "f.toml"],
     ["--port", "00"],
+    ["--zookeeper", "a:1,b:2/c", "--set", "node.id=2"],
 ]
 LEFT_TO_THE_LIBRARY = [
     ["--help"],
@@ -64,6 +65,6 @@ def test_only_serve_is_read_here(arguments: list[str]) -> None:
 
 def test_every_option_of_serve_is_known_here() -> None:
     options = set(re.findall(r"--[a-z-]+", ottla("serve", "--help").stdout)) - {"--help"}
-    assert len(options) == 6
+    assert len(options) == 7
     for option in options:
         assert plain_serve_arguments(["serve", option, "1"]) is not None, option

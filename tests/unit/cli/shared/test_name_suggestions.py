@@ -116,6 +116,7 @@ NO_NAMES = {
     ("produce", "key_separator"): "any text",
     ("serve", "data"): "a directory",
     ("serve", "host"): "an address",
+    ("serve", "zookeeper"): "an address",
     ("sql", "conf"): "Spark's own settings",
     ("sql", "end"): "a place",
     ("sql", "start"): "a place",
