@@ -5,7 +5,7 @@ import re
 import pytest
 
 from ottla.cli.broker import process
-from ottla.cli.broker.process import BrokerInvocation
+from ottla.cli.broker.invocation import BrokerInvocation
 from ottla.cli.broker.serve_parser import plain_serve_arguments
 from tests.support.cli.run_command import ottla
 
