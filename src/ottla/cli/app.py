@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from ottla import __version__
 from ottla.cli.broker import commands as broker_commands
+from ottla.cli.cluster import commands as cluster_commands
 from ottla.cli.doctor import commands as doctor_commands
 from ottla.cli.group import commands as group_commands
 from ottla.cli.log import commands as log_commands
@@ -63,6 +64,7 @@ app.command()(doctor_commands.doctor)
 app.add_typer(topic_commands.app, name="topic")
 app.add_typer(group_commands.app, name="group")
 app.add_typer(txn_commands.app, name="txn")
+app.add_typer(cluster_commands.app, name="cluster")
 app.add_typer(log_commands.app, name="log")
 app.add_typer(pipeline_commands.app, name="pipeline")
 
