@@ -25,7 +25,7 @@ from ottla.metadata.image import Image
 from ottla.metadata.rebase import rebased
 from ottla.metadata.records import ControllerStarted, Quota
 from ottla.metadata.store import Registration
-from ottla.metadata.values import QuotaEntity
+from ottla.metadata.values import QuotaEntity, QuotaEntityKind
 from ottla.metadata.zookeeper.promotion import Found, Promotion, look
 from ottla.metadata.zookeeper.store import ZooKeeperStore
 from ottla.metadata.zookeeper.znodes import Operation
@@ -72,7 +72,7 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 )
             )
         fence = await store.campaign()
-        user = (QuotaEntity("user", "anna"),)
+        user = (QuotaEntity(QuotaEntityKind.USER, "anna"),)
         started = ControllerStarted(fence.epoch, 1)
         await store.append([started, Quota(user, "producer_byte_rate", 1e9)], fence)
         await store.close()

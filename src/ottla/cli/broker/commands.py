@@ -71,13 +71,28 @@ def serve(
     zookeeper: ZooKeeper = None,
     set_: Sets = None,
     config: ConfigFile = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=BROKERS_MAX,
+            metavar="N",
+            help="Run N brokers of a cluster: the ids, the ports and DIR/broker-<id> count up.",
+        ),
+    ] = None,
 ) -> None:
-    """Run one broker until a signal stops it. Prints one line when it is ready."""
+    """Run a broker until a signal stops it. Prints one line when it is ready."""
     from ottla.cli.broker.invocation import BrokerMode
     from ottla.cli.broker.process import exec_broker
 
     flags = _flags(data, host, port, metrics_port, set_, config, zookeeper)
-    exec_broker(_invocation(context, BrokerMode.SERVE, flags))
+    invocation = _invocation(context, BrokerMode.SERVE, flags)
+    if processes is not None:
+        from ottla.cli.broker.settings import ClusterFlags
+
+        cluster = ClusterFlags(brokers=processes)
+        invocation = replace(invocation, mode=BrokerMode.SERVE_PROCESSES, cluster=cluster)
+    exec_broker(invocation)
 
 
 def up(

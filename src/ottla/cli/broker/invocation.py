@@ -19,9 +19,10 @@ class BrokerMode(StrEnum):
     UP = "up"
     # `ottla up --detach`: prints one line when it is ready, as `serve` does.
     UP_DETACHED = "up-detached"
-    # `ottla up --brokers`: the supervisor of several brokers.
+    # The supervisor of several brokers: `ottla up --brokers`, and `serve --processes`.
     UP_CLUSTER = "up-cluster"
     UP_CLUSTER_DETACHED = "up-cluster-detached"
+    SERVE_PROCESSES = "serve-processes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,6 +45,10 @@ def _run(invocation: BrokerInvocation) -> None:
 
             is_up = invocation.mode is BrokerMode.UP_DETACHED
             serve(invocation.flags, is_up=is_up, cluster=invocation.cluster)
+        case BrokerMode.SERVE_PROCESSES:
+            from ottla.cli.cluster.serve_processes import serve_processes
+
+            serve_processes(invocation)
         case BrokerMode.UP_CLUSTER | BrokerMode.UP_CLUSTER_DETACHED:
             from ottla.cli.cluster.up import run_cluster
 

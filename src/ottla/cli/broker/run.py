@@ -19,6 +19,7 @@ from ottla.cli.broker.descriptor_limit import connections_max, raise_limit
 from ottla.cli.broker.pid_file import read_pid, remove_pid, write_pid
 from ottla.cli.broker.proc_table import is_listened_on, process_listening_on, process_using
 from ottla.cli.broker.settings import data_directory, node_id
+from ottla.cli.cluster.cluster_file import is_cluster_directory
 from ottla.cli.log.broker_files import abbreviated, foreign_entries_of_new
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.errors import CorruptLog, StorageError, StoreUnusable
@@ -54,6 +55,13 @@ def run_broker(
     the process id is in the data directory while the broker runs, so that `ottla down` finds it.
     """
     data = data_directory(settings)
+    if is_cluster_directory(data):
+        raise Failure(
+            f"{data} has the brokers of a cluster",
+            why="each of them has a directory inside",
+            advice="start them all with `ottla up --brokers N`, or choose another directory with"
+            " --data",
+        )
     gc.set_threshold(*GC_THRESHOLDS)
     try:
         os.makedirs(os.path.dirname(data), exist_ok=True)

@@ -12,6 +12,7 @@ from typing import Protocol
 from ottla.cli.cluster.broker_child import BrokerChild
 from ottla.cli.cluster.child_process import end_text
 from ottla.cli.cluster.restart_backoff import RestartBackoff
+from ottla.cli.shared.output import say
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # For the controlled shutdown of a broker, which takes over 10 s if nobody takes its leaderships.
@@ -20,6 +21,11 @@ STOP_TIMEOUT_S = 45.0
 _START_POLL_S = 0.05
 # A terminal and `make` both pass on one Ctrl-C.
 _SAME_STOP_S = 1.0
+
+
+def report(line: str) -> None:
+    """Prints a line with the time of day, on standard error."""
+    say(f"{time.strftime('%H:%M:%S')} {line}")
 
 
 class Child(Protocol):

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from ottla.cli.cluster.supervisor import (
     StopRequested,
     StopSignal,
     Supervisor,
+    report,
     start_brokers,
     stop_brokers,
 )
@@ -135,10 +135,13 @@ def start_cluster_detached(invocation: BrokerInvocation) -> None:
             text=True,
             start_new_session=True,
         )
-    for line in child.stdout or ():
-        if line.strip() == READY:
-            return
-        print(line, end="", flush=True)
+    if child.stdout is None:
+        raise RuntimeError("it has a pipe")
+    with child.stdout as lines:
+        for line in lines:
+            if line.strip() == READY:
+                return
+            print(line, end="", flush=True)
     raise start_failure("the cluster", child.wait(), log_path, log_start)
 
 
@@ -175,11 +178,6 @@ def check_data(data: str, cluster: ClusterFlags) -> ClusterPorts | None:
             exit_code=ExitCode.USAGE,
         )
     return saved
-
-
-def report(line: str) -> None:
-    """Prints a line with the time of day."""
-    say(f"{time.strftime('%H:%M:%S')} {line}")
 
 
 def _cluster_flags(invocation: BrokerInvocation) -> ClusterFlags:
