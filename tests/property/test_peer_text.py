@@ -24,6 +24,7 @@ ALLOWED = {
     "ottla.metadata.embedded.snapshot_file": "a file of ours, a line of fixed length",
     "ottla.metadata.zookeeper.layout": "names and numbers that brokers wrote to ZooKeeper",
     "ottla.protocol.messages": "names of our own classes",
+    "ottla.settings.zookeeper_connect": "a setting, which only the operator gives",
     "ottla.storage.directory.checkpoint_format": "files on disk",
     "ottla.storage.directory.checkpoint_files": "files on disk",
 }
