@@ -31,6 +31,7 @@ from ottla.cli.cluster.supervisor import (
     start_brokers,
     stop_brokers,
 )
+from ottla.cli.cluster.zookeeper_jars import find_zookeeper
 from ottla.cli.cluster.zookeeper_servers import ZooKeeperServers
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.output import TableWriter, say
@@ -82,13 +83,19 @@ def run_cluster(invocation: BrokerInvocation) -> None:
         try:
             with stop.raising():
                 saved = check_data(data, cluster)
-                os.makedirs(data, mode=0o700, exist_ok=True)
-                _lock(data, exits)
+                jars = find_zookeeper()
+                if os.path.isdir(data):
+                    _lock(data, exits)
                 ports = _choose_ports(flags, cluster, saved, exits)
+                if not os.path.isdir(data):
+                    # Not before: a start that fails leaves no directory behind.
+                    os.makedirs(data, mode=0o700)
+                    _lock(data, exits)
                 servers = ZooKeeperServers(
                     Path(zookeeper_directory(data)),
                     ports.zookeeper_servers,
                     ports=ports.zookeeper,
+                    jars=jars,
                 )
                 write_pid(data, os.getpid())
                 exits.callback(remove_pid, data)
@@ -123,6 +130,7 @@ def start_cluster_detached(invocation: BrokerInvocation) -> None:
     _check_flags(invocation.flags, cluster)
     data = data_of(invocation.flags)
     check_data(data, cluster)
+    find_zookeeper()
     os.makedirs(data, mode=0o700, exist_ok=True)
     log_path = os.path.join(data, LOG_FILE)
     with open(log_path, "ab", opener=open_private) as log:

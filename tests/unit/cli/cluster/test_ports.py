@@ -150,6 +150,15 @@ def test_contradictions_are_refused_before_anything_is_created(
     assert not (tmp_path / "d").exists()
 
 
+def test_without_java_nothing_is_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    ran = ottla("up", "--data", str(tmp_path / "d"), "--detach", "--brokers", "3")
+    assert ran.exit_code == 4
+    assert "Java is not installed" in ran.stderr
+    assert not (tmp_path / "d").exists()
+
+
 def test_processes_count_up_ids_ports_and_directories() -> None:
     flags = BrokerFlags(
         data="/d",
