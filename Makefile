@@ -19,7 +19,7 @@ export PYTHONHASHSEED := 0
 # Without bytecode on disk every process would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup up test check unit slow interpreted bench bench-full soak docs clean format
+.PHONY: setup up cluster test check unit slow interpreted bench bench-full soak docs clean format
 
 setup: $(READY)
 
@@ -35,6 +35,11 @@ $(UP_READY): $(MADE_FROM)
 up: $(UP_READY)
 	@[ -e $(SPARK_READY) ] || $(PYTHON) tools/setup.py spark-background
 	@$(BIN)/ottla up
+
+# A cluster needs Java and the jars of ZooKeeper, which Spark brings: here it waits for both.
+cluster: $(UP_READY)
+	@[ -e $(SPARK_READY) ] || $(PYTHON) tools/setup.py spark
+	@$(BIN)/ottla up --brokers 3
 
 check: setup
 	$(BIN)/ruff format --check .

@@ -87,6 +87,7 @@ MEANINGS = {
     ExitCode.NOT_FOUND: "a named object does not exist",
     ExitCode.DENIED: "not allowed",
     ExitCode.CHECK_FAILED: "a check found a problem",
+    ExitCode.STALLED: "a broker's event loop stood still, see `ottla.event.loop.stall.max.ms`",
     ExitCode.INTERRUPTED: "interrupted",
 }
 

@@ -26,7 +26,7 @@ class BrokerProcess:
         assert self._process.stdout is not None
         kind, *fields = self._process.stdout.readline().split() or [""]
         if kind != READY:
-            self._end()
+            self.kill()
             raise RuntimeError(f"the broker did not start on {directory}")
         self.bootstrap_servers = dict(each.split("=", 1) for each in fields)["kafka"]
 

@@ -21,6 +21,7 @@ def _main() -> None:
 
         app()
     else:
-        from ottla.cli.broker.process import BrokerInvocation, run_invocation
+        from ottla.cli.broker.invocation import BrokerInvocation
+        from ottla.cli.broker.process import run_invocation
 
         run_invocation(BrokerInvocation.parse([*arguments, f"program={sys.argv[0]}"]))

@@ -64,6 +64,7 @@ def test_settings_that_kafka_lacks_have_our_prefix() -> None:
         "ottla.disk.reserve.bytes",
         "ottla.files.open.max",
         "ottla.groups.max",
+        "ottla.event.loop.stall.max.ms",
         "ottla.loop.stall.warn.ms",
         "ottla.metrics.host",
         "ottla.metrics.port",

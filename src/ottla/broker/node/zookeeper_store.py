@@ -12,10 +12,12 @@ from ottla.metadata.embedded.metadata_directory import metadata_directories
 from ottla.metadata.incarnation import read_incarnation
 from ottla.metadata.store import MetadataStore
 from ottla.metadata.zookeeper.access import Tls, ZooKeeperAccess
+from ottla.metadata.zookeeper.promotion import require_no_promotion
 from ottla.metadata.zookeeper.registrations import require_free
 from ottla.metadata.zookeeper.store import ZooKeeperStore, find_cluster_id
 from ottla.metadata.zookeeper.znodes import Znodes
 from ottla.seams.files import Files, read_file
+from ottla.seams.threads import Threads
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.kinds import Secret
 from ottla.settings.table import node, zookeeper
@@ -51,8 +53,8 @@ class ZooKeeperStoreFactory:
         return log_dirs[0]
 
     async def open(self, seams: Seams, home: str) -> MetadataStore:
-        access = self._access(seams.files)
-        znodes = await _connect(access, seams, self._logger)
+        access = zookeeper_access(self._settings, seams.files)
+        znodes = await connect_zookeeper(access, seams.threads, self._logger)
         store = ZooKeeperStore(znodes)
         try:
             await self._check(znodes, access.connect, seams.files, home)
@@ -65,6 +67,7 @@ class ZooKeeperStoreFactory:
         """StoreUnusable if the data is of another cluster; BrokerIdTaken."""
         meta = MetaProperties.read(files, home)
         if meta is not None:
+            await require_no_promotion(znodes)
             cluster_id = await find_cluster_id(znodes)
             if cluster_id != meta.cluster_id:
                 found = "no cluster" if cluster_id is None else f"cluster {cluster_id}"
@@ -79,32 +82,34 @@ class ZooKeeperStoreFactory:
             znodes, self._settings[node.NODE_ID], () if saved is None else saved.replaced_ids
         )
 
-    def _access(self, files: Files) -> ZooKeeperAccess:
-        settings = self._settings
-        connect = settings[zookeeper.ZOOKEEPER_CONNECT]
-        if connect is None:
-            raise RuntimeError("the settings have no zookeeper.connect")
-        session_timeout_ms = settings[zookeeper.ZOOKEEPER_SESSION_TIMEOUT_MS]
-        digest_file = settings[zookeeper.ZOOKEEPER_AUTH_DIGEST_FILE]
-        tls = None
-        if settings[zookeeper.ZOOKEEPER_SSL_CLIENT_ENABLE]:
-            tls = Tls(
-                trusted=settings[zookeeper.ZOOKEEPER_SSL_TRUSTSTORE_LOCATION],
-                keystore=settings[zookeeper.ZOOKEEPER_SSL_KEYSTORE_LOCATION],
-                keystore_password=settings[zookeeper.ZOOKEEPER_SSL_KEYSTORE_PASSWORD],
-            )
-        return ZooKeeperAccess(
-            connect=connect,
-            session_timeout_ms=session_timeout_ms,
-            connection_timeout_ms=settings[zookeeper.ZOOKEEPER_CONNECTION_TIMEOUT_MS]
-            or session_timeout_ms,
-            digest=None if digest_file is None else _read_digest(files, digest_file),
-            sets_acl=digest_file is not None or settings[zookeeper.ZOOKEEPER_SET_ACL],
-            tls=tls,
+
+def zookeeper_access(settings: BrokerSettings, files: Files) -> ZooKeeperAccess:
+    """How to reach the ZooKeeper in the settings. StoreUnusable if a file cannot be read."""
+    connect = settings[zookeeper.ZOOKEEPER_CONNECT]
+    if connect is None:
+        raise RuntimeError("the settings have no zookeeper.connect")
+    session_timeout_ms = settings[zookeeper.ZOOKEEPER_SESSION_TIMEOUT_MS]
+    digest_file = settings[zookeeper.ZOOKEEPER_AUTH_DIGEST_FILE]
+    tls = None
+    if settings[zookeeper.ZOOKEEPER_SSL_CLIENT_ENABLE]:
+        tls = Tls(
+            trusted=settings[zookeeper.ZOOKEEPER_SSL_TRUSTSTORE_LOCATION],
+            keystore=settings[zookeeper.ZOOKEEPER_SSL_KEYSTORE_LOCATION],
+            keystore_password=settings[zookeeper.ZOOKEEPER_SSL_KEYSTORE_PASSWORD],
         )
+    return ZooKeeperAccess(
+        connect=connect,
+        session_timeout_ms=session_timeout_ms,
+        connection_timeout_ms=settings[zookeeper.ZOOKEEPER_CONNECTION_TIMEOUT_MS]
+        or session_timeout_ms,
+        digest=None if digest_file is None else _read_digest(files, digest_file),
+        sets_acl=digest_file is not None or settings[zookeeper.ZOOKEEPER_SET_ACL],
+        tls=tls,
+    )
 
 
-async def _connect(access: ZooKeeperAccess, seams: Seams, logger: Logger) -> Znodes:
+async def connect_zookeeper(access: ZooKeeperAccess, threads: Threads, logger: Logger) -> Znodes:
+    """A client with a session, whose chroot exists. StoreUnusable if there is none in time."""
     try:
         # Imported here: without it the broker can say what is missing.
         from ottla.metadata.zookeeper.kazoo_client import KazooZnodes
@@ -119,7 +124,7 @@ async def _connect(access: ZooKeeperAccess, seams: Seams, logger: Logger) -> Zno
         log = logger.warning if "lost" in event or "expired" in event else logger.info
         log(event, **fields)
 
-    return await KazooZnodes.connect(access, seams.threads, report)
+    return await KazooZnodes.connect(access, threads, report)
 
 
 def _read_digest(files: Files, path: str) -> Secret:

@@ -9,6 +9,8 @@ from ottla.cli.broker.pid_file import read_pid, remove_pid
 from ottla.cli.broker.proc_table import Process, is_running, process_using
 from ottla.cli.broker.settings import check_not_empty
 from ottla.cli.broker.wipe import META_PROPERTIES, Removed, locked, remove
+from ottla.cli.cluster.cluster_file import is_cluster_directory
+from ottla.cli.cluster.wipe import classify_cluster, locked_cluster, remove_cluster
 from ottla.cli.log.broker_files import abbreviated, classify_entries
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.output import RowWriter, say
@@ -35,6 +37,10 @@ def down(data: str, writer: RowWriter, *, wipes: bool, may_act: bool) -> None:
         say(f"no broker is running on {data}")
     else:
         _stop(data, holder)
+    if wipes and is_cluster_directory(data):
+        with locked_cluster(data):
+            _say_removed(data, remove_cluster(data))
+        return
     with locked(data, makes_lock=wipes):
         remove_pid(data)
         if wipes:
@@ -71,13 +77,14 @@ def _stop(data: str, holder: Process) -> None:
 
 
 def _show_plan(data: str, holder: Process | None, writer: RowWriter) -> None:
-    if not os.path.isfile(os.path.join(data, META_PROPERTIES)):
+    is_cluster = is_cluster_directory(data)
+    if not is_cluster and not os.path.isfile(os.path.join(data, META_PROPERTIES)):
         raise Failure(
             f"{data} is not a data directory",
             why=f"it has no {META_PROPERTIES}",
             exit_code=ExitCode.NOT_FOUND,
         )
-    own, foreign = classify_entries(data)
+    own, foreign = classify_cluster(data) if is_cluster else classify_entries(data)
     paths = [os.path.join(data, name) for name in own]
     writer.write(
         {

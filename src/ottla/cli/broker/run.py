@@ -19,6 +19,7 @@ from ottla.cli.broker.descriptor_limit import connections_max, raise_limit
 from ottla.cli.broker.pid_file import read_pid, remove_pid, write_pid
 from ottla.cli.broker.proc_table import is_listened_on, process_listening_on, process_using
 from ottla.cli.broker.settings import data_directory, node_id
+from ottla.cli.cluster.cluster_file import is_cluster_directory
 from ottla.cli.log.broker_files import abbreviated, foreign_entries_of_new
 from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.errors import CorruptLog, StorageError, StoreUnusable
@@ -26,13 +27,21 @@ from ottla.metadata.store import BrokerIdTaken
 from ottla.seams.clock import RealClock
 from ottla.seams.entropy import RealEntropy
 from ottla.seams.files import RealFiles
+from ottla.seams.loop_watchdog import LoopWatchdog
 from ottla.seams.net import RealNet
 from ottla.seams.threads import RealThreads
 from ottla.seams.workers import RealWorkers
 from ottla.settings.broker import BrokerSettings
 from ottla.settings.table.network import MAX_CONNECTIONS, SOCKET_LISTEN_BACKLOG_SIZE
-from ottla.settings.table.node import LISTENERS, LOG_DIRS, METRICS_PORT, NODE_ID
+from ottla.settings.table.node import (
+    EVENT_LOOP_STALL_MAX_MS,
+    LISTENERS,
+    LOG_DIRS,
+    METRICS_PORT,
+    NODE_ID,
+)
 from ottla.settings.table.segments import DISK_RESERVE_BYTES
+from ottla.settings.table.zookeeper import ZOOKEEPER_CONNECT
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # Reference counting frees a request's objects, so the garbage collector can run rarely.
@@ -54,6 +63,13 @@ def run_broker(
     the process id is in the data directory while the broker runs, so that `ottla down` finds it.
     """
     data = data_directory(settings)
+    if is_cluster_directory(data):
+        raise Failure(
+            f"{data} has the brokers of a cluster",
+            why="each of them has a directory inside",
+            advice="start them all with `ottla up --brokers N`, or choose another directory with"
+            " --data",
+        )
     gc.set_threshold(*GC_THRESHOLDS)
     try:
         os.makedirs(os.path.dirname(data), exist_ok=True)
@@ -128,13 +144,31 @@ async def _run(
                 await start
             return
         on_ready(start.result())
+        watchdog = _watchdog(settings, logger)
         await asyncio.wait((stop, node.fault), return_when=asyncio.FIRST_COMPLETED)
+        # The last flush may take long, and nobody is served any more.
+        if watchdog is not None:
+            watchdog.stop()
         await node.stop()
         if node.fault.done():
             raise node.fault.result()
     finally:
         logger.close()
         threads.close()
+
+
+def _watchdog(settings: BrokerSettings, logger: NodeLogger) -> LoopWatchdog | None:
+    """Only in a cluster: the client's thread keeps the session of a broker that hangs."""
+    stall_max_ms = settings[EVENT_LOOP_STALL_MAX_MS]
+    if settings[ZOOKEEPER_CONNECT] is None or stall_max_ms == 0:
+        return None
+
+    def on_stall() -> None:
+        logger.error("event loop stands still, process ends", ms=stall_max_ms)
+
+    watchdog = LoopWatchdog(stall_max_ms / 1e3, on_stall, exit_code=ExitCode.STALLED)
+    watchdog.start()
+    return watchdog
 
 
 def _connections_max(settings: BrokerSettings, logger: NodeLogger) -> int:

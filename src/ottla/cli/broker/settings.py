@@ -29,6 +29,17 @@ class BrokerFlags:
     config: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFlags:
+    """The options of several brokers that one supervisor runs."""
+
+    brokers: int
+    # None for as many as before, or the default.
+    zookeeper_servers: int | None = None
+    # Whether a process that ended is started again.
+    restarts: bool = True
+
+
 def load_settings(
     flags: BrokerFlags,
     environment: Mapping[str, str],

@@ -7,21 +7,19 @@ from typing import NamedTuple
 
 from ottla.broker.event_log import Level
 from ottla.broker.node.endpoints import Endpoints
+from ottla.cli.broker.invocation import BrokerInvocation
 from ottla.cli.broker.pid_file import open_private
-from ottla.cli.broker.process import BrokerInvocation
 from ottla.cli.broker.run import run_broker
 from ottla.cli.broker.settings import BrokerFlags, data_directory, load_settings
+from ottla.cli.broker.start_failure import start_failure
+from ottla.cli.broker.steps import Steps
 from ottla.cli.log.broker_files import LOG_FILE, abbreviated, foreign_entries_of_new
-from ottla.cli.shared.failure import ExitCode, Failure
 from ottla.cli.shared.output import say
 from ottla.native import scan
-from ottla.seams.clock import RealClock
 from ottla.settings.development import DEVELOPMENT
 
 _READY = re.compile(r"ready kafka=(\S+) metrics=(\S+) pid=([0-9]+)")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-# The log lines shown for a broker that did not start.
-_LOG_LINES_SHOWN_MAX = 10
 
 
 class RunningSystem(NamedTuple):
@@ -30,22 +28,6 @@ class RunningSystem(NamedTuple):
     kafka: str
     metrics: str
     data: str
-
-
-class Steps:
-    """Prints numbered lines, each with the time since the previous one."""
-
-    def __init__(self) -> None:
-        self._clock = RealClock()
-        self._count = 0
-        self._since_ns = self._clock.steady_ns()
-
-    def done(self, what: str) -> None:
-        self._count += 1
-        now_ns = self._clock.steady_ns()
-        seconds = (now_ns - self._since_ns) / 1e9
-        self._since_ns = now_ns
-        print(f" {self._count}  {what:<62} {seconds:6.2f} s", flush=True)
 
 
 def run_in_foreground(flags: BrokerFlags, program: str) -> None:
@@ -90,25 +72,9 @@ def start_detached(invocation: BrokerInvocation) -> None:
     said = child.stdout.readline() if child.stdout else ""
     ready = _READY.fullmatch(said.strip())
     if ready is None:
-        raise _start_failure(child.wait(), log_path, log_start)
+        raise start_failure("the broker", child.wait(), log_path, log_start)
     steps.done("broker started in the background: logs recovered, listening")
     print(_summary(RunningSystem(ready[1], ready[2], data), invocation.flags, invocation.program))
-
-
-def _start_failure(exit_code: int, log_path: str, log_start: int) -> Failure:
-    """The Failure with the last lines of the broker's log."""
-    with open(log_path, encoding="utf-8", errors="replace") as log:
-        log.seek(log_start)
-        last_lines = [line.strip() for line in log][-_LOG_LINES_SHOWN_MAX:]
-    known = exit_code in tuple(ExitCode)
-    # A full disk takes no log either.
-    unlogged = "run it without --detach to see its error"
-    return Failure(
-        "the broker did not start",
-        why="; ".join(last_lines) or f"it wrote nothing to its log, {log_path}",
-        advice=f"see its log, {log_path}" if last_lines else unlogged,
-        exit_code=ExitCode(exit_code) if known else ExitCode.FAILED,
-    )
 
 
 def _summary(running: RunningSystem, flags: BrokerFlags, program: str, stop_first: str = "") -> str:

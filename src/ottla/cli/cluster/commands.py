@@ -9,6 +9,7 @@ import typer
 from ottla.cli.shared.listing import Listing, ListingFormat, listing_writer
 from ottla.cli.shared.options import (
     BOOTSTRAP_DEFAULT,
+    DATA_DEFAULT,
     TIMEOUT_S_DEFAULT,
     Bootstrap,
     Throttle,
@@ -16,7 +17,11 @@ from ottla.cli.shared.options import (
     Yes,
 )
 
-cluster_app = typer.Typer(help="Describe a cluster.", no_args_is_help=True, rich_markup_mode=None)
+cluster_app = typer.Typer(
+    help="Describe a cluster, or make one of a broker.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 broker_app = typer.Typer(
     help="List, describe and drain the brokers of a cluster.",
     no_args_is_help=True,
@@ -24,11 +29,6 @@ broker_app = typer.Typer(
 )
 
 BrokerId = Annotated[int, typer.Argument(metavar="ID", min=0, help="A broker's id.")]
-
-
-@cluster_app.callback()
-def cluster() -> None:
-    pass
 
 
 @cluster_app.command("describe")
@@ -44,6 +44,43 @@ def describe_cluster(
 
     writer = listing_writer(output, named="cluster", name_cell="cluster_id")
     run_with_cluster(bootstrap, timeout, lambda router: run(router, writer))
+
+
+@cluster_app.command()
+def promote(
+    *,
+    zookeeper: Annotated[
+        str,
+        typer.Option(
+            "--zookeeper",
+            metavar="HOST:PORT[,…][/CHROOT]",
+            help="The servers of ZooKeeper, and a chroot that has no cluster.",
+        ),
+    ],
+    data: Annotated[
+        str, typer.Option(metavar="DIR", help="The data directory of the broker, which is stopped.")
+    ] = DATA_DEFAULT,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting; may be repeated."),
+    ] = None,
+    config: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A TOML file of settings with quoted names.")
+    ] = None,
+    yes: Yes = False,
+    output: Listing = ListingFormat.TABLE,
+) -> None:
+    """Move the metadata of a broker that was alone to ZooKeeper. Other brokers can join it then."""
+    from ottla.cli.cluster.promote import promote as run
+
+    run(
+        data,
+        zookeeper,
+        sets=set_ or (),
+        config=config,
+        writer=listing_writer(output, named="promotion"),
+        may_act=yes,
+    )
 
 
 @broker_app.command("list")

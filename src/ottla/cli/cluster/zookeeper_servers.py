@@ -1,6 +1,5 @@
 """ZooKeeper servers as child processes, on this machine only."""
 
-import ctypes
 import signal
 import socket
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from ottla.cli.cluster.child_process import die_with_parent
 from ottla.cli.cluster.zookeeper_jars import ZooKeeperJars, find_zookeeper
 from ottla.cli.shared.failure import Failure
 
@@ -43,8 +43,6 @@ MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 # Four-letter words that are answered: readiness, and the listings that people look at.
 COMMANDS = "srvr,ruok,mntr,cons,dump"
 
-_PR_SET_PDEATHSIG = 1
-
 
 class ZooKeeperServer:
     """One server. `number` begins at 1."""
@@ -73,6 +71,15 @@ class ZooKeeperServer:
         """The process id while it runs."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
+    @property
+    def name(self) -> str:
+        return f"ZooKeeper server {self.number}"
+
+    @property
+    def ended(self) -> int | None:
+        """The exit code of a process that has ended by itself."""
+        return None if self._process is None else self._process.poll()
+
     def start(self) -> None:
         """Starts the process, without waiting until it serves."""
         command = [
@@ -92,7 +99,7 @@ class ZooKeeperServer:
                 stderr=log,
                 # Not in the terminal's group: Ctrl-C ends the brokers first.
                 start_new_session=True,
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
 
     def mode(self) -> str | None:
@@ -120,7 +127,7 @@ class ZooKeeperServer:
         if self._process is not None and self._process.poll() is not None:
             lines = self.log.read_text(errors="replace").splitlines()[-MAX_LOG_LINES_SHOWN:]
             raise Failure(
-                f"ZooKeeper server {self.number} has ended ({self._process.returncode})",
+                f"{self.name} has ended ({self._process.returncode})",
                 why="\n       ".join(lines) or None,
                 advice=f"its log is {self.log}",
             )
@@ -278,8 +285,3 @@ def free_ports(count: int) -> list[int]:
             probe.bind((HOST, 0))
             found.append(int(probe.getsockname()[1]))
     return found
-
-
-def _die_with_parent() -> None:
-    """Runs in the child: a killed parent cannot end its servers."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -13,6 +13,7 @@ class ExitCode(IntEnum):
     NOT_FOUND = 4
     DENIED = 5
     CHECK_FAILED = 6
+    STALLED = 7
     INTERRUPTED = 130
 
 

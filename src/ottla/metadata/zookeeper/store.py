@@ -27,6 +27,7 @@ from ottla.metadata.zookeeper.layout import (
     write_cluster_id,
     write_controller,
 )
+from ottla.metadata.zookeeper.promotion import require_no_promotion
 from ottla.metadata.zookeeper.term import Term
 from ottla.metadata.zookeeper.znodes import ConnectionLost, Create, Refused, Znodes, fresh
 
@@ -146,11 +147,12 @@ class ZooKeeperStore:
             task.exception()
 
     async def _prepare(self) -> None:
-        """Creates the nodes of a new cluster."""
+        """Creates the nodes of a new cluster. StoreUnusable while another one moves there."""
         self._require_open()
         while not self._has_nodes:
             found = await fresh(self._znodes, partial(self._znodes.get, SNAPSHOT))
             if found is None:
+                await require_no_promotion(self._znodes)
                 await self._try_create(*first_nodes())
             self._has_nodes = found is not None
 

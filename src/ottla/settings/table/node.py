@@ -94,3 +94,10 @@ LOOP_STALL_WARN_MS = broker_setting(
     100,
     "The broker logs a warning when the event loop was stalled for longer than this.",
 )
+EVENT_LOOP_STALL_MAX_MS = broker_setting(
+    "ottla.event.loop.stall.max.ms",
+    integer(0, unit=Unit.MS),
+    30_000,
+    "A broker of a cluster whose event loop stands still for longer than this ends its process: its"
+    " session in ZooKeeper would last, and nobody would lead its partitions; 0 is never.",
+)

@@ -155,6 +155,7 @@ ELSEWHERE = {
     "replica.alter.log.dirs.io.max.bytes.per.second": (
         "test_the_rate_of_copies_is_that_of_the_settings_while_the_broker_runs"
     ),
+    "ottla.event.loop.stall.max.ms": "test_only_a_broker_of_a_cluster_has_a_watchdog",
     "zookeeper.connect": "test_no_acknowledged_record_is_lost_when_a_leader_is_killed",
     "zookeeper.session.timeout.ms": "test_the_session_timeout_is_the_one_that_the_servers_grant",
     "zookeeper.connection.timeout.ms": (

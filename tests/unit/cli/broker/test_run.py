@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import gc
+import io
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.event_log import Level
+from ottla.broker.event_log import Level, NodeLogger
 from ottla.cli.broker import run
 from ottla.cli.broker.run import STOP_SIGNALS, _stop_signal, run_broker
 from ottla.cli.broker.settings import BrokerFlags, load_settings
 from ottla.cli.shared.failure import Failure
 from ottla.errors import LogOffline
+from ottla.seams.clock import RealClock
 from ottla.settings.table.segments import DISK_RESERVE_BYTES
 
 NO_SPACE = OSError(errno.ENOSPC, "No space left on device")
@@ -96,3 +98,25 @@ def test_two_stop_signals_in_one_turn_stop_once() -> None:
         for each, handler in before.items():
             signal.signal(each, handler)
     assert faults == []
+
+
+@pytest.mark.parametrize(
+    ("sets", "is_watched"),
+    [
+        ((), False),
+        (("zookeeper.connect=z:1",), True),
+        (("zookeeper.connect=z:1", "ottla.event.loop.stall.max.ms=0"), False),
+    ],
+)
+def test_only_a_broker_of_a_cluster_has_a_watchdog(sets: tuple[str, ...], is_watched: bool) -> None:
+    settings = load_settings(BrokerFlags(sets=sets), {})
+
+    async def started() -> bool:
+        logger = NodeLogger(io.StringIO(), RealClock(), 1, level=Level.ERROR)
+        watchdog = run._watchdog(settings, logger)
+        if watchdog is not None:
+            watchdog.stop()
+        logger.close()
+        return watchdog is not None
+
+    assert asyncio.run(started()) is is_watched

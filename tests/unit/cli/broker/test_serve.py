@@ -17,6 +17,7 @@ import pytest
 from ottla.cli.broker import down, proc_table, serve, up, wipe
 from ottla.cli.broker.process import BrokerInvocation, BrokerMode, run_invocation
 from ottla.cli.broker.settings import BrokerFlags, load_settings
+from ottla.cli.broker.start_failure import start_failure
 from ottla.cli.shared.failure import Failure
 from ottla.seams.files import RealFiles
 from ottla.settings.development import DEVELOPMENT
@@ -185,10 +186,10 @@ def test_a_detached_start_that_could_not_write_its_log_is_to_be_repeated_in_the_
     """A full disk takes no log either."""
     log = tmp_path / "ottla.log"
     log.write_text("error: of an earlier start\n")
-    failure = up._start_failure(1, str(log), log.stat().st_size)
+    failure = start_failure("the broker", 1, str(log), log.stat().st_size)
     assert failure.why == f"it wrote nothing to its log, {log}"
     assert failure.advice == "run it without --detach to see its error"
-    assert up._start_failure(1, str(log), 0).advice == f"see its log, {log}"
+    assert start_failure("the broker", 1, str(log), 0).advice == f"see its log, {log}"
 
 
 # Settings

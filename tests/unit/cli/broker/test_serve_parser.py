@@ -5,7 +5,7 @@ import re
 import pytest
 
 from ottla.cli.broker import process
-from ottla.cli.broker.process import BrokerInvocation
+from ottla.cli.broker.invocation import BrokerInvocation
 from ottla.cli.broker.serve_parser import plain_serve_arguments
 from tests.support.cli.run_command import ottla
 
@@ -32,6 +32,7 @@ LEFT_TO_THE_LIBRARY = [
     ["--port", "\u0661"],
     ["--port", "1", "--port", "2"],
     ["--", "x"],
+    ["--processes", "2"],
 ]
 
 
@@ -65,6 +66,8 @@ def test_only_serve_is_read_here(arguments: list[str]) -> None:
 
 def test_every_option_of_serve_is_known_here() -> None:
     options = set(re.findall(r"--[a-z-]+", ottla("serve", "--help").stdout)) - {"--help"}
+    # The process of several brokers is not a broker's.
+    options.remove("--processes")
     assert len(options) == 7
     for option in options:
         assert plain_serve_arguments(["serve", option, "1"]) is not None, option

@@ -94,6 +94,8 @@ STORIES: Mapping[tuple[str, str], Story] = {
 # Commands without `--timeout` or with their own process, which have their own tests.
 TOLD_ELSEWHERE = {
     ("pipeline run", "topic"),
+    ("cluster promote", "set_"),
+    ("cluster promote", "config"),
     ("serve", "set_"),
     ("serve", "config"),
     ("up", "set_"),
@@ -119,6 +121,8 @@ NO_NAMES = {
     ("pipeline run", "to"): "a folder",
     ("produce", "header"): "any text",
     ("produce", "key_separator"): "any text",
+    ("cluster promote", "data"): "a directory",
+    ("cluster promote", "zookeeper"): "an address",
     ("serve", "data"): "a directory",
     ("serve", "host"): "an address",
     ("serve", "zookeeper"): "an address",
