@@ -50,6 +50,8 @@ class Admin:
         # By name: the topic that must be there, since nobody has asked for its deletion.
         self._live: dict[str, Uuid] = {}
         self._deleted: list[Uuid] = []
+        # A request to delete them may arrive late.
+        self._dying: list[Uuid] = []
         self._written = 0
         self.created = 0
 
@@ -110,13 +112,14 @@ class Admin:
             # Told by a broker that is behind.
             raise TryAgain
         self._check_live(name, topic_id)
-        self._live[name] = topic_id
+        if topic_id not in self._dying:
+            self._live[name] = topic_id
         for _ in range(self._entropy.between(0, 3)):
             await self._write(name, topic_id)
             await asyncio.sleep(self._entropy.between(0, 300) / 1e3)
         await self._read(name, topic_id, by_name=self._entropy.chance(0.5))
         if self._entropy.chance(0.7):
-            del self._live[name]
+            self._live.pop(name, None)
             await self._delete(topic_id)
 
     def _new_shape(self) -> tuple[int, dict[str, str | None]]:
@@ -207,6 +210,7 @@ class Admin:
 
     async def _delete(self, topic_id: Uuid) -> None:
         """By its id: a request that arrives late must not hit the next one of that name."""
+        self._dying.append(topic_id)
         line = await self._routing.controller()
         topics = (DeletedTopic(name=None, topic_id=topic_id),)
         request = DeleteTopicsRequest(topics=topics, timeout_ms=REQUEST_TIMEOUT_MS)

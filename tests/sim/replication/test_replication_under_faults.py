@@ -19,7 +19,7 @@ import pytest
 from tests.sim.replication.runs import run_seed
 
 # How often a partition may be excused, per seed in which power is lost.
-EXCUSED_MAX = 5.0
+EXCUSED_MAX = 8.0
 # So many seeds of a block meet all that is counted below.
 SEEDS_MIN = 10
 COUNTED = (

@@ -144,7 +144,8 @@ class Shard(Generic[MachineT, EffectT]):
         log = self.replica.log or self.replica.rules.log
         if log.flush_messages != UNLIMITED:
             flushed = loop.create_task(self._flushed(answer), name="flush")
-            flushed.add_done_callback(_mark_retrieved)
+            # Marks an error as retrieved: the caller gets it, if it still waits.
+            flushed.add_done_callback(lambda task: task.cancelled() or task.exception())
             return flushed
         return answer
 
@@ -585,12 +586,6 @@ def _refuse(answer: "asyncio.Future[object]", error: Exception) -> None:
         answer.set_exception(error)
         # Marks it as retrieved: a caller that was cancelled before it could wait never does.
         answer.exception()
-
-
-def _mark_retrieved(task: "asyncio.Task[object]") -> None:
-    """The caller gets the error, if it still waits."""
-    if not task.cancelled():
-        task.exception()
 
 
 def _not_coordinator() -> PeerError:

@@ -302,8 +302,10 @@ def test_a_broker_that_loses_its_session_while_it_starts_registers_again_and_inh
         await create(client, new_topic("events"))
         assert only(await client.ask(produce("events", batch(b"x")), 9)).error_code == 0
         await kill(machine)
-        former = stores.store
+        former, other = stores.store, ensemble.connect()
         assert former is not None
+        ensemble.expire(former)
+        await other.campaign()
 
         def expire_the_new_one() -> None:
             assert stores.store is not None
@@ -312,8 +314,8 @@ def test_a_broker_that_loses_its_session_while_it_starts_registers_again_and_inh
 
         loop = asyncio.get_running_loop()
         loop.call_later(5, expire_the_new_one)
-        # The controller's session: until then nobody brings the broker up.
-        loop.call_later(10, ensemble.expire, former)
+        # A controller that does nothing: until it is gone nobody brings the broker up.
+        loop.call_later(10, ensemble.expire, other)
         async with asyncio.timeout(60), machine.broker() as client:
             fetched = await client.ask(fetch("events", wanted()), 12)
             assert values(only(fetched).records) == [b"x"]
