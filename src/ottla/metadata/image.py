@@ -443,6 +443,11 @@ def _check_successor(where: str, before: Partition, after: Partition) -> None:
             f" {before.partition_epoch}"
         )
     expected = before.leader_epoch + (after.leader != before.leader)
+    if after.leader_epoch == before.leader_epoch + 1 and not {*before.replicas} <= {
+        *after.replicas
+    }:
+        # A replica went. Records of earlier versions kept the leader epoch then.
+        expected = after.leader_epoch
     if after.leader_epoch != expected:
         raise RuleBroken(
             f"{where}: leader epoch {after.leader_epoch} where {expected} is due,"

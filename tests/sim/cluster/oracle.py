@@ -184,7 +184,8 @@ def check_successor(before: Partition, after: Partition) -> None:
         raise InvariantBroken(
             7, f"{name}: partition epoch {after.partition_epoch} follows {before.partition_epoch}"
         )
-    if after.leader_epoch != before.leader_epoch + (after.leader != before.leader):
+    is_new_epoch = after.leader != before.leader or not set(before.replicas) <= set(after.replicas)
+    if after.leader_epoch != before.leader_epoch + is_new_epoch:
         raise InvariantBroken(
             7, f"{name}: leader epoch {after.leader_epoch} follows {before.leader_epoch}"
         )

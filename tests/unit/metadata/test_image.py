@@ -141,6 +141,19 @@ def test_a_leader_epoch_stays_while_the_leader_stays() -> None:
     assert image.partition(topic_id(1), 0) == shrunk
 
 
+def test_a_leader_epoch_may_rise_when_a_replica_goes() -> None:
+    """It does. Records of earlier versions kept the epoch."""
+    for epoch in (4, 5):
+        image = image_of(ORDERS, LED)
+        left = replace(LED, replicas=(1, 2), partition_epoch=1, leader_epoch=epoch)
+        image.apply(left)
+        assert image.partition(topic_id(1), 0) == left
+    image = image_of(ORDERS, LED)
+    assert refuses(image, replace(left, leader_epoch=6), "leader epoch 6 where 4 is due")
+    added = replace(LED, replicas=(*LED.replicas, 9), partition_epoch=1, leader_epoch=5)
+    assert refuses(image, added, "leader epoch 5 where 4 is due")
+
+
 def test_the_return_of_the_same_leader_is_a_change_as_well() -> None:
     image = image_of(ORDERS, replace(LED, leader=None))
     back = replace(LED, partition_epoch=1)

@@ -143,17 +143,20 @@ def with_unclean_leader(partition: Partition, leader: Incarnation) -> Partition:
 def successor(before: Partition, after: Partition) -> Partition:
     """The partition `after`, which has the epochs of `before`, with the epochs that follow.
 
-    `before` itself if they are equal. Once all replicas are in sync they have the same records: a
-    possible loss is history then, also if it is the loss of a single replica.
+    `before` itself if they are equal. A replica that goes ends the leader epoch, too: if it comes
+    back, with an empty log, what the leader knows of its old log must not count. Once all replicas
+    are in sync they have the same records: a possible loss is history then, also if it is the loss
+    of a single replica.
     """
     if after == before:
         return before
     loss = after.possible_loss_epoch
     if loss == before.possible_loss_epoch and len(after.isr) == len(after.replicas):
         loss = None
+    is_new_epoch = after.leader != before.leader or not {*before.replicas} <= {*after.replicas}
     return replace(
         after,
-        leader_epoch=before.leader_epoch + (after.leader != before.leader),
+        leader_epoch=before.leader_epoch + is_new_epoch,
         partition_epoch=before.partition_epoch + 1,
         possible_loss_epoch=loss,
     )

@@ -333,3 +333,15 @@ def test_every_update_settles_is_consistent_and_leads_where_it_can() -> None:
         assert done.leader_epoch == before.leader_epoch + (done.leader != before.leader)
         count += 1
     assert count > 4_000
+
+
+def test_a_replica_that_goes_ends_the_leader_epoch() -> None:
+    """It may come back with an empty log, under the same broker epoch."""
+    before = whole()
+    without_three = successor(before, replace(before, replicas=(1, 2), isr=(ONE, TWO)))
+    assert (without_three.leader, without_three.leader_epoch) == (ONE, before.leader_epoch + 1)
+    moved = successor(before, replace(before, replicas=(1, 2, 4), isr=(ONE, TWO)))
+    assert moved.leader_epoch == before.leader_epoch + 1
+    for same in ((3, 2, 1), (1, 2, 3, 4)):
+        kept = successor(before, replace(before, replicas=same))
+        assert kept.leader_epoch == before.leader_epoch
