@@ -39,7 +39,7 @@ up: $(UP_READY)
 # A cluster needs Java and the jars of ZooKeeper, which Spark brings: here it waits for both.
 cluster: $(UP_READY)
 	@[ -e $(SPARK_READY) ] || $(PYTHON) tools/setup.py spark
-	@$(BIN)/ottla up --brokers 3
+	@$(BIN)/ottla up --brokers 3 --data ottla-cluster
 
 check: setup
 	$(BIN)/ruff format --check .
