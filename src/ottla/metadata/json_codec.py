@@ -303,6 +303,9 @@ def _list_codec(form: JsonCodec) -> JsonCodec:
 
     def write(value: Any) -> list[Any]:
         _expect(value, tuple)
+        if not value:
+            # Most lists of a record are empty.
+            return []
         try:
             return [write_item(item) for item in value]
         except JsonMismatch:
@@ -310,6 +313,8 @@ def _list_codec(form: JsonCodec) -> JsonCodec:
 
     def read(found: Any) -> tuple[Any, ...]:
         _expect(found, list)
+        if not found:
+            return ()
         try:
             return tuple([read_item(item) for item in found])
         except JsonMismatch:

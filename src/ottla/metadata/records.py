@@ -5,6 +5,7 @@ Every record has the complete state of its subject, so that the last record of a
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from ottla.metadata.json_codec import ADDED_LATER
@@ -27,6 +28,9 @@ from ottla.metadata.values import (
     Text,
 )
 from ottla.protocol.primitives import ZERO_UUID, Uuid
+
+# The members of partitions whose check is remembered.
+MEMBERS_CACHED_MAX = 4_096
 
 
 class InvalidRecord(ValueError):
@@ -231,24 +235,46 @@ def check(record: Record) -> None:
 
 
 def _check_partition(partition: Partition) -> None:
-    if not partition.replicas:
-        raise InvalidRecord("a partition without replicas")
-    _require_distinct("replicas", partition.replicas)
-    _require_distinct("adding and removing", partition.adding + partition.removing)
-    members = [member.broker_id for member in partition.isr + partition.elr]
-    _require_distinct("isr, elr and unclean", [*members, *partition.unclean])
-    _require_distinct("originals", partition.originals)
-    moving = {*partition.adding, *partition.removing}
-    named = {*members, *partition.unclean, *moving, *partition.originals}
-    others = named.difference(partition.replicas)
-    if others:
-        raise InvalidRecord(f"broker {min(others)} is none of the replicas")
+    _check_members(
+        partition.replicas,
+        partition.adding,
+        partition.removing,
+        partition.isr,
+        partition.elr,
+        partition.unclean,
+        partition.originals,
+    )
     if partition.leader is not None and partition.leader not in partition.isr:
         raise InvalidRecord(f"the leader, {partition.leader}, is not in the isr")
-    if partition.originals and not moving:
-        raise InvalidRecord("originals, though no replica is moving")
     if (partition.possible_loss_epoch or 0) > partition.leader_epoch:
         raise InvalidRecord(f"a loss in leader epoch {partition.possible_loss_epoch}, to come")
+
+
+# A record is checked when it is decided, written, read and applied, and most partitions have the
+# same members as others.
+@lru_cache(MEMBERS_CACHED_MAX)
+def _check_members(
+    replicas: tuple[int, ...],
+    adding: tuple[int, ...],
+    removing: tuple[int, ...],
+    isr: tuple[Incarnation, ...],
+    elr: tuple[Incarnation, ...],
+    unclean: tuple[int, ...],
+    originals: tuple[int, ...],
+) -> None:
+    if not replicas:
+        raise InvalidRecord("a partition without replicas")
+    _require_distinct("replicas", replicas)
+    _require_distinct("adding and removing", adding + removing)
+    members = [member.broker_id for member in isr + elr]
+    _require_distinct("isr, elr and unclean", [*members, *unclean])
+    _require_distinct("originals", originals)
+    moving = {*adding, *removing}
+    others = {*members, *unclean, *moving, *originals}.difference(replicas)
+    if others:
+        raise InvalidRecord(f"broker {min(others)} is none of the replicas")
+    if originals and not moving:
+        raise InvalidRecord("originals, though no replica is moving")
 
 
 def _check_topic(topic: Topic) -> None:
