@@ -158,7 +158,9 @@ class BrokerMachine(Machine):
 
     def _new_process(self) -> Process:
         process = super()._new_process()
-        if self.failed_directory.path is not None or self._is_full:
+        # A fault that did not strike the former life may strike this one.
+        is_sound = self.failed_directory.path is None and not self.disk.faults.is_any_scheduled
+        if self._is_full or not is_sound:
             self.disk_fails()
         return process
 

@@ -167,3 +167,18 @@ def test_machines_have_clocks_of_their_own_on_one_timeline() -> None:
         assert passed_ms == [2_000, 1_000, 1_000]
 
     with_cluster(story)
+
+
+def test_a_disk_fault_that_has_not_struck_counts_for_the_next_life() -> None:
+    async def story(cluster: Cluster) -> None:
+        machine = cluster.machines[2]
+        machine.disk.faults.fail_next_read("/nowhere")
+        machine.kill()
+        machine.switch_on()
+        assert (machine.lives, machine.failed_life) == (2, 2)
+        machine.disk.faults.clear()
+        machine.kill()
+        machine.switch_on()
+        assert (machine.lives, machine.failed_life) == (3, 2)
+
+    with_cluster(story)

@@ -89,6 +89,11 @@ class Faults:
         """The next write takes at most `to_bytes`, and says so."""
         self._scheduled.append(_Scheduled("write", pattern, 0, after, to_bytes))
 
+    @property
+    def is_any_scheduled(self) -> bool:
+        """Whether one has not struck yet."""
+        return bool(self._scheduled)
+
     def clear(self) -> None:
         """Nothing more goes wrong."""
         self.rates = NO_FAULTS
