@@ -99,7 +99,7 @@ def seeds_from(first: int) -> Sequence[int]:
 # coordinator epoch of markers, one that asks any coordinator, one that keeps truncated producers.
 MUTANTS = (
     Mutant(markers_are_written_before_prepare_is, seeds_from(17), TORN),
-    Mutant(a_shard_outlives_its_leader_epoch, seeds_from(17), FORGOTTEN),
+    Mutant(a_shard_outlives_its_leader_epoch, seeds_from(69), FORGOTTEN),
     Mutant(a_coordinator_answers_before_it_has_committed, seeds_from(4), FORGOTTEN),
     Mutant(markers_are_not_resumed_after_a_load, seeds_from(4), "hangs: .*Prepare|not at their"),
     Mutant(verification_is_skipped, seeds_from(88), f"was fenced|that is aborted|{OPEN}"),
