@@ -1,18 +1,26 @@
 """Bugs to plant, each of which a simulation must find by the failure that it is meant to cause."""
 
 import gc
+import pkgutil
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 
 import pytest
 
+from ottla.broker import handlers
 from tests.sim.broker.runs import Divergence
 
 # A run that fails leaves tasks behind, whose loop is closed when they are finalized.
 LEFTOVERS_IGNORED = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 Plant = Callable[[pytest.MonkeyPatch], None]
+
+# Brokers import handlers on first use. One that is imported while a bug is planted would keep what
+# it takes from patched modules, for all later tests of the process.
+for _module in pkgutil.iter_modules(handlers.__path__, f"{handlers.__name__}."):
+    import_module(_module.name)
 
 
 @dataclass(frozen=True, slots=True)

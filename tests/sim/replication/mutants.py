@@ -255,6 +255,11 @@ MUTANTS = (
     Mutant(
         producers_are_not_rolled_back, range(60, 80), "invariant (3|8|11): |was acknowledged at"
     ),
+    Mutant(
+        no_epoch_is_cut_with_no_record,
+        FEW,
+        "invariant 2: .* and the log's epochs say|invariant 3: .* may lead, and truncates",
+    ),
     Mutant(a_deposed_leader_goes_on, FEW, "is acknowledged, and not committed"),
     Mutant(any_earlier_incarnation_is_inherited, FEW, "invariant [345]: "),
     Mutant(anybody_live_is_elected, range(10, 30), "invariant [345]: "),

@@ -1,7 +1,7 @@
 """The faults of a cluster with replicated partitions: those of any cluster, and more at a time."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar
 
 from tests.sim.cluster import sessions
@@ -9,8 +9,13 @@ from tests.sim.cluster.cluster import BrokerMachine
 from tests.sim.cluster.nemesis import SESSION_TIMEOUT_MS, Nemesis, Weighted
 from tests.sim.cluster.oracle import PartitionKey
 from tests.sim.replication.world import LAG_TIME_MAX_MS, ReplicationWorld
+from tests.sim.seams.owner import kernel_context
 
 QUICK_RESTART_MS_MAX = 100
+# How long a leader appends what its successor does not get.
+APART_MS_MAX = 600
+# How long a broker is without the ensemble after it was deposed.
+DEPOSED_MS_MAX = 2_000
 
 
 class ReplicationNemesis(Nemesis):
@@ -22,6 +27,7 @@ class ReplicationNemesis(Nemesis):
         super().__init__(world, clients, loses_power=loses_power)
         self._world: ReplicationWorld = world
         self._timers: list[asyncio.Task[None]] = []
+        self._makes_peace = False
 
     def _pick_leader(self) -> BrokerMachine:
         """The leader of one of the partitions, as far as anybody knows."""
@@ -33,6 +39,22 @@ class ReplicationNemesis(Nemesis):
         if record.leader is None:
             return self._pick_machine()
         return self._cluster.machines[record.leader.broker_id]
+
+    def _successor_of(self, key: PartitionKey) -> BrokerMachine | None:
+        """The broker that leads a partition next, if its leader goes; None if nobody can."""
+        record = self._world.oracle.losses.newest[key]
+        if record.leader is None:
+            return None
+        candidates = {each.broker_id for each in (*record.isr, *record.elr)}
+        for broker_id in record.replicas:
+            machine = self._cluster.machines[broker_id]
+            if broker_id != record.leader.broker_id and broker_id in candidates and machine.is_up:
+                return machine
+        return None
+
+    def _soon(self, act: Callable[[], None]) -> None:
+        """In no process: the caller may be a probe within one, which is to go on."""
+        asyncio.get_running_loop().call_soon(act, context=kernel_context())
 
     # The weather
 
@@ -52,8 +74,10 @@ class ReplicationNemesis(Nemesis):
 
     async def _make_peace(self) -> None:
         """At once: no repair is waited for that is not due."""
+        self._makes_peace = True
         for timer in self._timers:
             timer.cancel()
+        self._world.oracle.on_append.clear()
         self._world.lost_isr_answers = 0.0
         await super()._make_peace()
 
@@ -142,6 +166,42 @@ class ReplicationNemesis(Nemesis):
     def expire_the_session_of_a_leader(self) -> None:
         self._cluster.ensemble.expire(self._pick_leader().host)
 
+    def depose_two_leaders_in_a_row(self) -> None:
+        """The first successor lacks records that the next leader has, and appends none itself."""
+        key = self._entropy.pick(self._world.used_partitions)
+        leader, successor = self._leader_of(key), self._successor_of(key)
+        if successor is None or leader is successor:
+            return
+        self._block(leader.host, successor.host)
+        for client in self._clients:
+            self._network.block(client, successor.host)
+
+        def heal() -> None:
+            for client in self._clients:
+                self._network.heal(client, successor.host)
+            self._network.heal(leader.host, successor.host)
+
+        def depose_again(elected: PartitionKey, broker_id: int) -> None:
+            if (elected, broker_id) == (key, successor.broker_id):
+                self._world.oracle.on_election.remove(depose_again)
+                self._soon(lambda: self._depose(successor))
+
+        def depose() -> None:
+            self._world.oracle.on_election.append(depose_again)
+            self._depose(leader)
+            self._repair_later(2 * DEPOSED_MS_MAX, heal, ms_min=DEPOSED_MS_MAX // 2)
+
+        self._repair_later(APART_MS_MAX, depose)
+
+    def _depose(self, machine: BrokerMachine) -> None:
+        """Its session ends, and it does not hear of that for a while."""
+        if self._makes_peace:
+            return
+        self._world.witness.note(f"  {machine.host} is deposed")
+        self._block(machine.host, sessions.HOST)
+        self._cluster.ensemble.expire(machine.host)
+        self._repair_later(DEPOSED_MS_MAX, lambda: self._network.heal(machine.host, sessions.HOST))
+
     faults: ClassVar = (
         *Nemesis.faults,
         Weighted(crash_and_quick_restart, 4),
@@ -151,6 +211,7 @@ class ReplicationNemesis(Nemesis):
         Weighted(cut_off_a_follower, 5),
         Weighted(deafen_a_leader_while_a_follower_returns, 6),
         Weighted(expire_the_session_of_a_leader, 4),
+        Weighted(depose_two_leaders_in_a_row, 8),
         Weighted(flip_a_bit, 4),
         Weighted(power_loss_and_quick_restart, 4, loses_power=True),
         Weighted(power_loss_of_two, 1, loses_power=True),

@@ -48,8 +48,10 @@ class ReplicationOracle(Oracle):
         self._acknowledged_ends: dict[PartitionKey, int] = {}
         # By partition: the largest offset up to which somebody may have deleted records.
         self.deleted_to: dict[PartitionKey, int] = {}
-        # Called with each partition that a broker begins to lead.
-        self.on_election: list[Callable[[PartitionKey], None]] = []
+        # Called with each partition that a broker begins to lead, and with the broker.
+        self.on_election: list[Callable[[PartitionKey, int], None]] = []
+        # Called with each partition whose leader appends to its log, and with the leader.
+        self.on_append: list[Callable[[PartitionKey, int], None]] = []
         self.commits = 0
         self.elections = 0
         self.truncations = 0
@@ -106,10 +108,15 @@ class ReplicationOracle(Oracle):
     def written(self, log: Log, batches: list[StoredBatch]) -> None:
         """Batches were appended to a log, by a leader or by a follower."""
         replica = self._of(log)
-        if replica is not None:
-            ghost = self.ghost(key_of(replica.partition))
-            for batch in batches:
-                self._fail_if(2, ghost.write(batch))
+        if replica is None:
+            return
+        key = key_of(replica.partition)
+        ghost = self.ghost(key)
+        for batch in batches:
+            self._fail_if(2, ghost.write(batch))
+        if replica.partition.is_leader:
+            for tell in list(self.on_append):
+                tell(key, replica.partition._me.broker_id)
 
     def truncated(self, log: Log, before: int) -> None:
         """A log that ended at `before` ends earlier."""
@@ -131,8 +138,8 @@ class ReplicationOracle(Oracle):
     def begins_to_lead(self, partition: Partition) -> None:
         self.elections += 1
         key = key_of(partition)
-        for tell in self.on_election:
-            tell(key)
+        for tell in list(self.on_election):
+            tell(key, partition._me.broker_id)
         replica, ghost = self.replica(key, partition._me.broker_id), self.ghost(key)
         if replica is None or replica.is_unusable or (replica.log and replica.log.offline):
             return

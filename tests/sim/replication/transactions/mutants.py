@@ -23,6 +23,7 @@ from tests.sim.broker.transactional_mutants import (
     OPEN,
     TORN,
     markers_are_not_resumed_after_a_load,
+    markers_are_written_before_prepare_is,
 )
 from tests.sim.broker.transactional_mutants import (
     verification_is_skipped as verification_is_skipped_locally,
@@ -94,11 +95,11 @@ def seeds_from(first: int) -> Sequence[int]:
     return (_SEEDS[begin:] + _SEEDS[:begin])[:SEEDS_PER_MUTANT]
 
 
-# Others are rare under random faults, and the fixed schedules find them: one that writes markers
-# before Prepare is committed, one that ignores the coordinator epoch of markers, one that asks any
-# coordinator, one that keeps truncated producers.
+# Others are rare under random faults, and the fixed schedules find them: one that ignores the
+# coordinator epoch of markers, one that asks any coordinator, one that keeps truncated producers.
 MUTANTS = (
-    Mutant(a_shard_outlives_its_leader_epoch, seeds_from(17), FORGOTTEN),
+    Mutant(markers_are_written_before_prepare_is, seeds_from(17), TORN),
+    Mutant(a_shard_outlives_its_leader_epoch, seeds_from(69), FORGOTTEN),
     Mutant(a_coordinator_answers_before_it_has_committed, seeds_from(4), FORGOTTEN),
     Mutant(markers_are_not_resumed_after_a_load, seeds_from(4), "hangs: .*Prepare|not at their"),
     Mutant(verification_is_skipped, seeds_from(88), f"was fenced|that is aborted|{OPEN}"),

@@ -6,7 +6,8 @@ from typing import ClassVar
 from tests.sim.cluster import sessions
 from tests.sim.cluster.cluster import BrokerMachine
 from tests.sim.cluster.nemesis import SESSION_TIMEOUT_MS, Weighted
-from tests.sim.replication.nemesis import ReplicationNemesis
+from tests.sim.cluster.oracle import PartitionKey
+from tests.sim.replication.nemesis import DEPOSED_MS_MAX, ReplicationNemesis
 from tests.sim.replication.transactions.world import ClusterTransactions
 
 # How long to wait for the end of a transaction, and how often to look.
@@ -53,6 +54,40 @@ class TransactionalNemesis(ReplicationNemesis):
             keys = self._transactions.keys
         self._strike(self._leader_of(self._entropy.pick(keys)))
 
+    def depose_a_coordinator_before_it_commits(self) -> None:
+        """The next decision of a transaction's end is appended, and its successor does not get it.
+
+        Other brokers do, and markers that are sent too early reach them.
+        """
+        oracle, transactions = self._world.oracle, self._transactions
+        crashes = self._entropy.chance(0.7)
+
+        def strike(key: PartitionKey, broker_id: int) -> None:
+            if key not in transactions.state_keys or not transactions.ending:
+                return
+            oracle.on_append.remove(strike)
+            coordinator, successor = self._cluster.machines[broker_id], self._successor_of(key)
+            if successor is None or successor is coordinator:
+                return
+            # Now: the answer to a fetch that waits there must not get out.
+            self._block(coordinator.host, successor.host)
+            self._soon(lambda: depose(coordinator, successor))
+
+        def depose(coordinator: BrokerMachine, successor: BrokerMachine) -> None:
+            if crashes:
+                # Producers lose their connections, and do not live to repeat their requests.
+                transactions.crashes += 1
+                for client in self._clients:
+                    self._network.reset(client, coordinator.host)
+            self._depose(coordinator)
+            self._repair_later(
+                2 * DEPOSED_MS_MAX,
+                lambda: self._network.heal(coordinator.host, successor.host),
+                ms_min=DEPOSED_MS_MAX // 2,
+            )
+
+        oracle.on_append.append(strike)
+
     def _strike(self, machine: BrokerMachine) -> None:
         match self._entropy.below(7):
             case 0:
@@ -83,5 +118,6 @@ class TransactionalNemesis(ReplicationNemesis):
 
     faults: ClassVar = (
         *ReplicationNemesis.faults,
-        Weighted(strike_while_a_transaction_ends, 30),
+        Weighted(strike_while_a_transaction_ends, 20),
+        Weighted(depose_a_coordinator_before_it_commits, 15),
     )

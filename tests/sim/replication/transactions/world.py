@@ -107,7 +107,7 @@ class ClusterTransactions(TransactionalWorld):
             (topic_ids[CONSUMER_OFFSETS], index) for index in range(OFFSETS_PARTITIONS)
         ]
 
-    def elected(self, key: PartitionKey) -> None:
+    def elected(self, key: PartitionKey, _broker_id: int) -> None:
         """A coordinator that moves has another wall clock: timeouts may come early."""
         if key in self.state_keys:
             self.history.clock_jumps += 1
