@@ -188,6 +188,14 @@ class MemoryStore:
     def session_timeout_ms(self) -> int | None:
         return None
 
+    @property
+    def is_connected(self) -> bool:
+        return True
+
+    @property
+    def known_head(self) -> int | None:
+        return self._ensemble._head if self._is_open else None
+
     async def cluster_id(self, proposed: str) -> str:
         return self._servers()._propose_cluster_id(proposed)
 

@@ -6,7 +6,7 @@ applied like any other. So the controller and every other broker share one path.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.decision_queue import DecisionQueue
@@ -34,6 +34,18 @@ class NotController(PeerError):
         super().__init__(ErrorCode.NOT_CONTROLLER, "This broker is not the controller.")
 
 
+class CommitMeter(Protocol):
+    """Measures the commits of this broker while it is the controller, which never overlap."""
+
+    def begin(self, image: Image, records: Sequence[Record]) -> None:
+        """These records are about to be committed after the entries of this image."""
+        ...
+
+    def end(self) -> None:
+        """They were committed, and this broker has applied them."""
+        ...
+
+
 class Publisher:
     """Owns the image. Subscribers are called after each applied entry."""
 
@@ -41,11 +53,13 @@ class Publisher:
         self,
         store: MetadataStore,
         on_snapshot: Callable[[OSError | None], None] = lambda _error: None,
+        commit_meter: CommitMeter | None = None,
     ) -> None:
         """`on_snapshot` is called after each attempt to save a snapshot, with its error or None."""
         self.image = Image()
         self._store = store
         self._on_snapshot = on_snapshot
+        self._commit_meter = commit_meter
         # The right to commit; None while this broker is not the controller.
         self._fence: Fence | None = None
         self._resigned = asyncio.Event()
@@ -170,7 +184,11 @@ class Publisher:
         try:
             if entry.records:
                 await _yield_if_large(entry.records)
+                if self._commit_meter is not None:
+                    self._commit_meter.begin(self.image, entry.records)
                 await self._append(entry.records, fence)
+                if self._commit_meter is not None:
+                    self._commit_meter.end()
         except Exception as error:  # noqa: BLE001 - the callers raise it
             entry.fail(error)
         else:

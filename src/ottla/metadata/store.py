@@ -143,6 +143,16 @@ class MetadataStore(Protocol):
         """How long a session outlives its last contact; None if it does not end by time."""
         ...
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether its servers were there at the last contact; True if it has none."""
+        ...
+
+    @property
+    def known_head(self) -> int | None:
+        """The offset of the last entry that `follow` knows of; None before it knows any."""
+        ...
+
     async def cluster_id(self, proposed: str) -> str:
         """The id of the cluster that the store belongs to.
 

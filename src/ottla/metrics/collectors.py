@@ -55,6 +55,16 @@ class Family(NamedTuple):
             page.samples.append(Sample(name, labels, value))
         yield page
 
+    def summary_page(self, labels: Labels, count: int, total: float) -> "Metric":
+        from prometheus_client.samples import Sample
+
+        return self.page(
+            [
+                Sample(f"{self.name}_count", labels, count),
+                Sample(f"{self.name}_sum", labels, total),
+            ]
+        )
+
     def histogram_page(self, labels: Labels, histogram: Histogram) -> "Metric":
         """One histogram on one page: its buckets, count and sum are read at the same moment."""
         from prometheus_client.samples import Sample
@@ -85,6 +95,20 @@ class ScalarCollector:
     def collect(self) -> Iterator["Metric"]:
         for attribute, family in self._families.items():
             yield from family.pages([({}, getattr(self._meter, attribute))])
+
+
+class SummaryCollector:
+    """One summary without labels, whose count and sum are read by a call."""
+
+    __slots__ = ("_family", "_read")
+
+    def __init__(self, family: Family, read: Callable[[], tuple[int, float]]) -> None:
+        self._family = family
+        self._read = read
+
+    def collect(self) -> Iterator["Metric"]:
+        count, total = self._read()
+        yield self._family.summary_page({}, count, total)
 
 
 class LabelledCollector:
@@ -200,15 +224,8 @@ class RequestCollector:
             yield from family.pages(({"api": each.api}, value(each)) for each in throttled)
 
     def _time_ms(self, meter: RequestMeter) -> "Metric":
-        from prometheus_client.samples import Sample
-
-        labels = {"request": meter.api}
-        name = self.TIME_MS.name
-        return self.TIME_MS.page(
-            [
-                Sample(f"{name}_count", labels, meter.seconds.count),
-                Sample(f"{name}_sum", labels, meter.seconds.total * 1000),
-            ]
+        return self.TIME_MS.summary_page(
+            {"request": meter.api}, meter.seconds.count, meter.seconds.total * 1000
         )
 
 

@@ -6,6 +6,7 @@ and no lookup. Nothing here depends on Prometheus: the numbers are read when it 
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sized
+from enum import StrEnum
 from typing import Any, Protocol
 
 # Inclusive upper bounds; one more bucket counts longer durations.
@@ -141,6 +142,16 @@ class LoopMeter:
         self.longest_seconds = max(self.longest_seconds, seconds)
 
 
+class SessionState(StrEnum):
+    """The state of a broker's session with the servers of its metadata."""
+
+    CONNECTED = "connected"
+    # The session may last, or may have expired.
+    DISCONNECTED = "disconnected"
+    # It has ended, and the broker has not registered again yet.
+    LOST = "lost"
+
+
 class BrokerMeter:
     """A broker's totals: its replicas, request queue and recovery."""
 
@@ -158,6 +169,7 @@ class BrokerMeter:
         "recovery_bytes_left",
         "replication_bytes_in",
         "replication_bytes_out",
+        "sessions_lost",
         "under_min_isr_partitions",
         "under_replicated_partitions",
         "unsent_reply_bytes",
@@ -176,6 +188,8 @@ class BrokerMeter:
         self.isr_expands = 0
         self.replication_bytes_in = 0
         self.replication_bytes_out = 0
+        # Sessions with the servers of the metadata.
+        self.sessions_lost = 0
         self.offline_log_dirs = 0
         self.queued_request_bytes = 0
         self.unsent_reply_bytes = 0
@@ -337,3 +351,13 @@ class ControllerMeter:
         self.offline_partitions = 0
         self.preferred_replica_imbalance = 0
         self.unclean_elections = 0
+
+
+class LeaderElectionMeter:
+    """The leaders that this broker elected as the controller, and the time of their commits."""
+
+    __slots__ = ("count", "total_ms")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total_ms = 0.0

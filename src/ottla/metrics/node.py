@@ -13,6 +13,7 @@ from ottla.metrics.collectors import (
     PartitionCollector,
     RequestCollector,
     ScalarCollector,
+    SummaryCollector,
     TopicCollector,
 )
 from ottla.metrics.exposition import SLICE_LINES_MAX, render
@@ -22,9 +23,11 @@ from ottla.metrics.meters import (
     CleanerMeter,
     ControllerMeter,
     GroupMeter,
+    LeaderElectionMeter,
     ListenerMeter,
     LoopMeter,
     RequestMeter,
+    SessionState,
     TopicCounters,
     TransactionMeter,
 )
@@ -104,6 +107,11 @@ BROKER_FAMILIES = {
     ),
     "replication_bytes_out": Family(
         "counter", f"{_TOPICS}replicationbytesout", "Bytes of batches sent to followers."
+    ),
+    "sessions_lost": Family(
+        "counter",
+        "kafka_server_sessionexpirelistener_zookeeperexpires",
+        "Sessions of this broker that ZooKeeper ended, or that it gave up after a stall.",
     ),
     "possible_data_losses": Family(
         "counter",
@@ -207,6 +215,16 @@ MAX_LAG_BY_LEADER = Family(
     "ottla_replica_max_lag",
     "The largest number of committed offsets that a follower here lacks, by the leader's id.",
 )
+LEADER_ELECTIONS = Family(
+    "summary",
+    "kafka_controller_controllerstats_leaderelectionrateandtimems",
+    "Leaders that this broker elected as the controller, and the milliseconds of their commits.",
+)
+SESSION_STATE = Family(
+    "gauge",
+    "ottla_zookeeper_session_state",
+    "1 for the state of this broker's ZooKeeper session, 0 for the other states.",
+)
 DISK_FREE = Family("gauge", "ottla_disk_free_bytes", "Free bytes on a log directory's disk.")
 LEFT_OUT = Family(
     "gauge", "ottla_metrics_partitions_left_out", "Partitions beyond the limit of shown ones."
@@ -225,6 +243,9 @@ class NodeMetrics:
         self.partitions = PartitionTable(partitions_max)
         self.broker = BrokerMeter()
         self.controller = ControllerMeter()
+        self.leader_elections = LeaderElectionMeter()
+        # None if the metadata has no servers.
+        self.session_state: SessionState | None = None
         self.loop = LoopMeter()
         self.cleaner = CleanerMeter()
         self.groups = GroupMeter()
@@ -298,6 +319,11 @@ class NodeMetrics:
             RequestCollector(self._requests),
             ListenerCollector(self._listeners),
             LoopStallCollector(self.loop),
+            SummaryCollector(
+                LEADER_ELECTIONS,
+                lambda: (self.leader_elections.count, self.leader_elections.total_ms),
+            ),
+            LabelledCollector(SESSION_STATE, self._session_states),
             LabelledCollector(DISK_FREE, self._free_bytes),
             LabelledCollector(MAX_LAG, self._max_lag),
             LabelledCollector(MAX_LAG_BY_LEADER, self._max_lag_by_leader),
@@ -306,6 +332,12 @@ class NodeMetrics:
         ):
             registry.register(collector)
         return registry
+
+    def _session_states(self) -> Iterable[LabelledValue]:
+        current = self.session_state
+        if current is None:
+            return []
+        return [({"state": state}, int(state is current)) for state in SessionState]
 
     def _free_bytes(self) -> Iterable[LabelledValue]:
         return [({"log_dir": path}, free) for path, free in self.disk_free_bytes.items()]

@@ -121,6 +121,10 @@ class SimZnodes:
     def session_timeout_ms(self) -> int:
         return int(self._servers.session_timeout_s * 1_000)
 
+    @property
+    def is_connected(self) -> bool:
+        return self._connected.is_set()
+
     async def get(self, path: str, watch: asyncio.Event | None = None) -> Znode | None:
         node: Znode | None = await self._call(Get(path, watch is not None), watch)
         return node

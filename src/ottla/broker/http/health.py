@@ -1,5 +1,7 @@
 """Liveness and readiness of a node, with reasons."""
 
+from collections.abc import Mapping, Sequence
+
 
 class Condition:
     """A condition that is true unless a part of the node gives a reason against it."""
@@ -16,6 +18,13 @@ class Condition:
     def clear(self, part: str) -> None:
         """Removes this part's reason."""
         self._reasons.pop(part, None)
+
+    def replace(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
+        """Replaces the reasons of these parts by those of others."""
+        for part in before.keys() - now.keys():
+            self.clear(part)
+        for part, reason in now.items():
+            self.fail(part, reason)
 
     @property
     def reasons(self) -> list[str]:
@@ -43,3 +52,9 @@ class Health:
     def not_ready(self) -> list[str]:
         """The reasons why the node is not ready. A node that is not alive is not ready."""
         return [*self.live.reasons, *self.ready.reasons]
+
+
+def some_of(names: Sequence[str], limit: int) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {more} more" if more > 0 else "")

@@ -7,7 +7,7 @@ directories or logs are offline, the node serves the others, and each offline on
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ottla.broker.http.health import Condition, Health
+from ottla.broker.http.health import Health
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.replica import Replica
 from ottla.storage.directory.directories import LogDirectories
@@ -78,13 +78,6 @@ class StorageHealth:
             metadata_path=self._metadata_path,
             has_usable=any(each.offline is None for each in self._directories.directories),
         )
-        _replace(self._health.ready, self._shown.not_ready, faults.not_ready)
-        _replace(self._health.warnings, self._shown.warnings, faults.warnings)
+        self._health.ready.replace(self._shown.not_ready, faults.not_ready)
+        self._health.warnings.replace(self._shown.warnings, faults.warnings)
         self._shown = faults
-
-
-def _replace(condition: Condition, before: Mapping[str, str], now: Mapping[str, str]) -> None:
-    for part in before.keys() - now.keys():
-        condition.clear(part)
-    for part, reason in now.items():
-        condition.fail(part, reason)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 
 from ottla.broker.http.storage_health import StorageHealth, why_offline
+from ottla.broker.node.cluster_readiness import ClusterReadiness
 from ottla.broker.node.controller_gauges import ControllerGauges
 from ottla.metadata.image import Image
 from ottla.metadata.publisher import Publisher
@@ -29,9 +30,12 @@ class Gauges:
         replicas: Replicas,
         publisher: Publisher,
         storage_health: StorageHealth,
+        readiness: ClusterReadiness | None = None,
     ) -> None:
+        """`readiness` is that of a broker in a cluster."""
         self._metrics = metrics
         self._storage_health = storage_health
+        self._readiness = readiness
         self._replicas = replicas
         self._publisher = publisher
         self._controller = ControllerGauges(metrics.controller, publisher)
@@ -53,6 +57,8 @@ class Gauges:
         for replicas in _slices(self._replicas):
             for replica in replicas:
                 _count(replica, found, self._publisher.image)
+                if self._readiness is not None:
+                    self._readiness.examine(replica, is_offline=_is_offline(replica))
                 _note_lag(replica.partition, lags)
                 why = why_offline(replica, directories)
                 if why is not None:
@@ -68,6 +74,8 @@ class Gauges:
         self._set_broker_gauges(found)
         self._metrics.max_lag_by_leader = lags
         self._storage_health.show(offline_logs)
+        if self._readiness is not None:
+            self._readiness.show()
         # Read once: the names of all topics are many.
         topics = tuple(self._publisher.image.topic_names)
         self._remove_deleted_topics(set(topics))
@@ -99,7 +107,7 @@ def _slices(replicas: Iterable[Replica]) -> Iterator[list[Replica]]:
 def _count(replica: Replica, meter: BrokerMeter, image: Image) -> None:
     partition = replica.partition
     meter.partitions += 1
-    if replica.is_unusable or (replica.log is not None and replica.log.offline is not None):
+    if _is_offline(replica):
         meter.offline_replicas += 1
     if partition.is_leader:
         meter.leaders += 1
@@ -110,6 +118,10 @@ def _count(replica: Replica, meter: BrokerMeter, image: Image) -> None:
         meter.under_replicated_partitions += in_sync < expected
         meter.under_min_isr_partitions += in_sync < partition.min_isr_in_force
         meter.at_min_isr_partitions += in_sync == partition.min_isr_in_force
+
+
+def _is_offline(replica: Replica) -> bool:
+    return replica.is_unusable or (replica.log is not None and replica.log.offline is not None)
 
 
 def _note_lag(partition: Partition, lags: dict[int, int]) -> None:

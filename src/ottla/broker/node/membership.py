@@ -12,6 +12,7 @@ from ottla.metadata.image import Image
 from ottla.metadata.publisher import Publisher
 from ottla.metadata.store import MetadataStore
 from ottla.metadata.values import BrokerState, PartitionId
+from ottla.metrics.meters import BrokerMeter
 from ottla.replication.replicas import Replicas
 from ottla.seams.threads import Threads
 
@@ -25,6 +26,7 @@ async def stay_registered(
     store: MetadataStore,
     replicas: Replicas,
     logger: Logger,
+    meter: BrokerMeter,
     *,
     is_lost: bool = False,
 ) -> None:
@@ -35,6 +37,7 @@ async def stay_registered(
         is_lost = False
         # Others may lead its partitions by now. What it has acknowledged it still has.
         replicas.lose_session(registration.broker_epoch)
+        meter.sessions_lost += 1
         logger.warning("session lost", broker_epoch=registration.broker_epoch)
         await registration.register_again(store, offline_partitions(replicas))
         logger.info("registered again", broker_epoch=registration.broker_epoch)

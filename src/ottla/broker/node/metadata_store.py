@@ -68,7 +68,7 @@ def stores_of(settings: BrokerSettings, logger: Logger) -> StoreFactory:
 
 
 def _require_no_cluster(files: Files, path: str) -> None:
-    """Only a broker of a cluster that has run for a few seconds has this file.
+    """A broker of a cluster has this file once it has registered.
 
     The data of any other one is refused, too, since it has no metadata.
     """

@@ -26,6 +26,7 @@ from ottla.broker.node.background import start_background
 from ottla.broker.node.context import NodeContext, Seams
 from ottla.broker.node.damaged_logs import damaged_partitions
 from ottla.broker.node.dynamic_settings import DynamicSettings
+from ottla.broker.node.election_meter import ElectionMeter
 from ottla.broker.node.endpoints import Endpoints
 from ottla.broker.node.log_dirs import (
     NO_BROKER_EPOCH,
@@ -115,6 +116,7 @@ class Node:
         self._connections: Connections | None = None
         self._inter_broker: InterBroker | None = None
         self._http_server: HttpServer | None = None
+        self._applied: AppliedOffset | None = None
         self.cluster_id = ""
 
     async def start(self) -> Endpoints:
@@ -216,7 +218,9 @@ class Node:
         replicas = self._replicas = load_replicas(self._context, directories, me, publisher)
         await self._bind()
         controller = await self._register(registration, store, publisher, replicas)
-        return await self._serve(prepared.home, publisher, controller, replicas, registration)
+        return await self._serve(
+            prepared.home, store, publisher, controller, replicas, registration
+        )
 
     def _new_registration(self, home: str) -> BrokerRegistration:
         seams = self._context.seams
@@ -249,28 +253,34 @@ class Node:
             directory.damage_recorded()
         # Also while it waits: there may be no controller for longer than a session lasts.
         self._staying = self._tasks.spawn(
-            stay_registered(registration, store, replicas, self._logger), "registration"
+            stay_registered(registration, store, replicas, self._logger, self.metrics.broker),
+            "registration",
         )
         controller = self._start_controller(publisher, store, replicas, registration)
         await publisher.until(registration.is_up)
         await controller.until_settled()
         registration.save(clean=False)
+        if self._applied is not None:
+            # Before it serves: it may get logs of topics that the backup of a store does not know.
+            self._applied.save(publisher.image.offset)
+            saving = keep_saved(
+                self._applied, lambda: publisher.image.offset, self._context.seams.threads
+            )
+            self._tasks.spawn(saving, "applied metadata offset")
         return controller
 
     async def _follow_metadata(self, store: MetadataStore, home: str) -> Publisher:
         """Loads the image, and starts the task that keeps it up to date."""
         dynamic_settings = self._context.dynamic_settings
-        publisher = Publisher(store, self._on_snapshot)
+        elections = ElectionMeter(
+            self.metrics.leader_elections, self._context.seams.clock.steady_ns
+        )
+        publisher = Publisher(store, self._on_snapshot, elections)
         await publisher.load()
         if self._stores.is_shared:
-            seams = self._context.seams
-            applied = AppliedOffset(seams.files, home)
-            applied.check(publisher.image.offset)
-            applied.save(publisher.image.offset)
-            self._tasks.spawn(
-                keep_saved(applied, lambda: publisher.image.offset, seams.threads),
-                "applied metadata offset",
-            )
+            self._applied = AppliedOffset(self._context.seams.files, home)
+            self._applied.check(publisher.image.offset)
+            self._applied.save(publisher.image.offset)
         dynamic_settings.load(publisher.image)
         publisher.subscribe(dynamic_settings.follow)
         losses = PossibleLosses(
@@ -311,6 +321,7 @@ class Node:
     async def _serve(
         self,
         home: str,
+        store: MetadataStore,
         publisher: Publisher,
         controller: LocalController,
         replicas: Replicas,
@@ -342,6 +353,7 @@ class Node:
             replicas=replicas,
             checkpointer=make_checkpointer(context, replicas.directories),
             home=home,
+            store=store,
             on_offline=self._on_offline,
             unclean_elections=controller.unclean_elections,
             inter_broker=self._inter_broker,
@@ -391,7 +403,9 @@ class Node:
             replicas.lose_session(registration.broker_epoch)
             if self._staying is not None:
                 self._staying.cancel()
-            staying = stay_registered(registration, store, replicas, self._logger, is_lost=True)
+            staying = stay_registered(
+                registration, store, replicas, self._logger, self.metrics.broker, is_lost=True
+            )
             self._staying = self._tasks.spawn(staying, "registration")
 
         guard = StallGuard(

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from ottla.broker.http.cluster_health import ClusterHealth
 from ottla.broker.http.storage_health import StorageHealth
 from ottla.broker.inter_broker.inter_broker import InterBroker, make_inter_broker
 from ottla.broker.inter_broker.shared_connection import ChannelParts
 from ottla.broker.net.connections import Connections
+from ottla.broker.node.cluster_readiness import ClusterReadiness
 from ottla.broker.node.context import NodeContext
 from ottla.broker.node.coordinators import make_coordinators
 from ottla.broker.node.dynamic_settings import cleaner_rules, connection_limits, tick_rules
@@ -29,6 +31,7 @@ from ottla.coordinators.txn.coordinator import TransactionShards
 from ottla.metadata.controller.producer_id_blocks import reserve_block
 from ottla.metadata.controller_interface import Controller
 from ottla.metadata.publisher import Publisher
+from ottla.metadata.store import MetadataStore
 from ottla.metadata.unclean_elections import UncleanElections
 from ottla.replication.append.appender import Appender
 from ottla.replication.append.early_writeback import EarlyWriteback
@@ -129,6 +132,7 @@ def make_parts(
     replicas: Replicas,
     checkpointer: Checkpointer,
     home: str,
+    store: MetadataStore,
     on_offline: Callable[[str, Exception], None],
     unclean_elections: UncleanElections,
     inter_broker: InterBroker | None = None,
@@ -182,6 +186,7 @@ def make_parts(
         replicas=replicas,
         publisher=publisher,
         storage_health=StorageHealth(context.health, replicas.directories, home),
+        readiness=_readiness(context, store, publisher, replicas) if identity.has_peers else None,
     )
     return Parts(
         services=services,
@@ -191,6 +196,19 @@ def make_parts(
         cleaner=_cleaner(context, partitions, tick),
         connections=connections,
         gauges=gauges,
+    )
+
+
+def _readiness(
+    context: NodeContext, store: MetadataStore, publisher: Publisher, replicas: Replicas
+) -> ClusterReadiness:
+    return ClusterReadiness(
+        health=ClusterHealth(context.health.ready),
+        store=store,
+        publisher=publisher,
+        me=replicas.me,
+        metrics=context.metrics,
+        steady_ns=context.seams.clock.steady_ns,
     )
 
 

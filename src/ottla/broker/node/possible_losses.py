@@ -10,7 +10,7 @@ served. A broker that starts shows what its image says; it counts only what it t
 from collections.abc import Callable
 
 from ottla.broker.event_log import Logger
-from ottla.broker.http.health import Condition
+from ottla.broker.http.health import Condition, some_of
 from ottla.metadata.image import Image
 from ottla.metadata.records import Partition, TopicDeleted
 from ottla.metadata.store import Entry
@@ -103,8 +103,7 @@ class PossibleLosses:
             self._warnings.clear(PART)
             return
         names = [str(name) for name in sorted(self._names.values())]
-        more = len(names) - NAMED_PARTITIONS_MAX
-        shown = ", ".join(names[:NAMED_PARTITIONS_MAX]) + (f" and {more} more" if more > 0 else "")
+        shown = some_of(names, NAMED_PARTITIONS_MAX)
         self._warnings.fail(
             PART, f"their leaders may have lost records, and not all replicas are in sync: {shown}"
         )

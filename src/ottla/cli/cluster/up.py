@@ -129,8 +129,13 @@ def start_cluster_detached(invocation: BrokerInvocation) -> None:
     cluster = _cluster_flags(invocation)
     _check_flags(invocation.flags, cluster)
     data = data_of(invocation.flags)
-    check_data(data, cluster)
+    saved = check_data(data, cluster)
     find_zookeeper()
+    with ExitStack() as exits:
+        # The supervisor looks again: a failure here is said plainly, and leaves nothing behind.
+        if os.path.isdir(data):
+            _lock(data, exits)
+        _choose_ports(invocation.flags, cluster, saved, exits)
     os.makedirs(data, mode=0o700, exist_ok=True)
     log_path = os.path.join(data, LOG_FILE)
     with open(log_path, "ab", opener=open_private) as log:

@@ -1,9 +1,10 @@
-"""Checks of several brokers together: versions, controller, replication, leaders."""
+"""Checks of several brokers together: versions, metadata, controller, replication, leaders."""
 
 from collections.abc import Sequence
 
-from ottla.cli.cluster.health import Health, examine, leader_counts
+from ottla.cli.cluster.health import MIN_ISR, Health, examine, leader_counts
 from ottla.cli.doctor.finding import Finding, FindingState
+from ottla.cli.doctor.views import check_same_views
 from ottla.cli.reassignment.plan import named
 from ottla.cli.shared.plurals import counted
 from ottla.client.errors import ClientError
@@ -14,6 +15,7 @@ from ottla.protocol.messages import APIS
 FACTOR_ADVISED = 3
 # As the controller's `leader.imbalance.per.broker.percentage`.
 IMBALANCE_PERCENT_MAX = 10
+TOPICS_NAMED_MAX = 3
 
 
 async def check_brokers_together(router: Router) -> list[Finding]:
@@ -27,8 +29,10 @@ async def check_brokers_together(router: Router) -> list[Finding]:
     return [
         await _check_same_versions(router),
         _check_controller(router),
+        await check_same_views(router),
         _check_down(health),
         _check_min_isr(health),
+        _check_min_isr_fits(health),
         _check_losses(health),
         _check_factors(health, is_internal=False),
         _check_factors(health, is_internal=True),
@@ -101,6 +105,33 @@ def _check_min_isr(health: Health) -> Finding:
     return Finding("min ISR", FindingState.OK, "acks=all is accepted everywhere")
 
 
+def _check_min_isr_fits(health: Health) -> Finding:
+    """Whether each topic can lose one replica, and `acks=all` means more than one copy."""
+    too_high, too_low = [], []
+    for topic in health.survey.topics.values():
+        factor, least = topic.replication_factor, health.min_isr.get(topic.name, 1)
+        if factor > 1 and least >= factor:
+            too_high.append(topic.name)
+        elif factor >= FACTOR_ADVISED and least == 1:
+            too_low.append(topic.name)
+    if too_high:
+        return Finding(
+            MIN_ISR,
+            FindingState.LIMITED,
+            f"as many as there are replicas, so that one broker less stops acks=all:"
+            f" {_some(too_high)}",
+            f"set {MIN_ISR} of the topic to one less than its replicas",
+        )
+    if too_low:
+        return Finding(
+            MIN_ISR,
+            FindingState.LIMITED,
+            f"1, so that acks=all may mean one copy only: {_some(too_low)}",
+            f"set {MIN_ISR} of the topic to 2",
+        )
+    return Finding(MIN_ISR, FindingState.OK, "fits the replicas of all topics")
+
+
 def _check_losses(health: Health) -> Finding:
     lost = health.possible_losses()
     if lost:
@@ -123,13 +154,11 @@ def _check_factors(health: Health, *, is_internal: bool) -> Finding:
         if topic.is_internal == is_internal and 0 < topic.replication_factor < advised
     ]
     if low:
-        shown = ", ".join(topic.name for topic in low[:3])
-        more = f" and {len(low) - 3} more" if len(low) > 3 else ""
         factor = min(FACTOR_ADVISED, len(health.survey.brokers))
         return Finding(
             name,
             FindingState.LIMITED,
-            f"fewer than {advised} replicas: {shown}{more}",
+            f"fewer than {advised} replicas: {_some([topic.name for topic in low])}",
             f"`ottla topic replicate {low[0].name} --factor {factor}`",
         )
     return Finding(name, FindingState.OK, f"all have at least {advised} replicas")
@@ -149,6 +178,11 @@ def _check_leaders(health: Health) -> Finding:
             "`ottla topic elect --all`, when all brokers are up",
         )
     return Finding("leaders", FindingState.OK, "led by the preferred leaders")
+
+
+def _some(topics: Sequence[str]) -> str:
+    more = len(topics) - TOPICS_NAMED_MAX
+    return ", ".join(topics[:TOPICS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 def _count_of(names: Sequence[object], health: Health) -> str:

@@ -24,11 +24,20 @@ def doctor(
             help=f"A broker that must respond; the default, {BOOTSTRAP_DEFAULT}, is optional.",
         ),
     ] = None,
+    health: Annotated[
+        str | None,
+        typer.Option(
+            "--health",
+            metavar="HOST:PORT,…",
+            help="Metrics ports of brokers, which must be ready; by default those of a cluster"
+            " that `ottla up --brokers` runs in DIR.",
+        ),
+    ] = None,
     timeout: TimeoutS = 5.0,
     output: Listing = ListingFormat.TABLE,
 ) -> None:
-    """Check this machine and a broker. Exits with 6 if a check fails."""
+    """Check this machine, and a broker or a cluster. Exits with 6 if a check fails."""
     from ottla.cli.doctor.run import run_checks
 
     writer = listing_writer(output, named="check")
-    raise typer.Exit(run_checks(data, bootstrap, timeout, writer))
+    raise typer.Exit(run_checks(data, bootstrap, health, timeout, writer))

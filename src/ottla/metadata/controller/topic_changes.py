@@ -169,11 +169,15 @@ def _usable_brokers(image: Image, replication_factor: int) -> list[UsableBroker]
         for _, broker in sorted(image.brokers.items())
         if broker.state is BrokerState.UP
     ]
-    if replication_factor > min(len(brokers), REPLICATION_FACTOR_MAX):
+    why = None
+    if replication_factor > REPLICATION_FACTOR_MAX:
+        why = f"{REPLICATION_FACTOR_MAX} is the most there can be"
+    elif replication_factor > len(brokers):
+        why = "1 broker is up" if len(brokers) == 1 else f"{len(brokers)} brokers are up"
+    if why is not None:
         raise PeerError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"A replication factor of {replication_factor}, where {len(brokers)} brokers are up"
-            f" and {REPLICATION_FACTOR_MAX} is the most there can be.",
+            f"A replication factor of {replication_factor}, where {why}.",
         )
     return brokers
 

@@ -119,6 +119,14 @@ class EmbeddedStore:
     def session_timeout_ms(self) -> int | None:
         return None
 
+    @property
+    def is_connected(self) -> bool:
+        return True
+
+    @property
+    def known_head(self) -> int | None:
+        return self._log.next_offset - 1
+
     async def cluster_id(self, proposed: str) -> str:
         self._require_open()
         return proposed

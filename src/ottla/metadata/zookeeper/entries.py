@@ -1,7 +1,7 @@
 """The entries of the metadata log in ZooKeeper: appends and reads."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 
 from ottla.metadata.entry_codec import CorruptEntry
@@ -109,12 +109,15 @@ async def _try_load(znodes: Znodes) -> tuple[SnapshotPointer, Loaded | None]:
     return pointer, Loaded(Snapshot(pointer.last_offset, tuple(records)), tuple(entries))
 
 
-async def follow(znodes: Znodes, from_offset: int) -> AsyncGenerator[Entry, None]:
-    """See `MetadataStore.follow`."""
+async def follow(
+    znodes: Znodes, from_offset: int, on_head: Callable[[int], None]
+) -> AsyncGenerator[Entry, None]:
+    """See `MetadataStore.follow`. `on_head` is told of each head before its entries are read."""
     changed = asyncio.Event()
     while True:
         changed.clear()
         head = await patient(partial(read_head, znodes, changed))
+        on_head(head)
         while from_offset <= head:
             entries = await patient(partial(_read_entries, znodes, from_offset, head))
             if not entries:

@@ -148,6 +148,10 @@ class KazooZnodes:
         """
         return self._session_timeout_ms
 
+    @property
+    def is_connected(self) -> bool:
+        return self._is_connected
+
     async def get(self, path: str, watch: asyncio.Event | None = None) -> Znode | None:
         fired = self._watch(_WatchKind.NODE, path, watch)
         while True:

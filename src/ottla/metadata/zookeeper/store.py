@@ -51,6 +51,7 @@ class ZooKeeperStore:
         self._has_nodes = False
         self._term: Term | None = None
         self._registered: RegisteredBroker | None = None
+        self._known_head: int | None = None
         # Entries are appended one after another, and so are snapshots; a snapshot takes many
         # writes, and appends do not wait for it.
         self._appending = asyncio.Lock()
@@ -61,6 +62,14 @@ class ZooKeeperStore:
     @property
     def session_timeout_ms(self) -> int | None:
         return self._znodes.session_timeout_ms or None
+
+    @property
+    def is_connected(self) -> bool:
+        return self._znodes.is_connected
+
+    @property
+    def known_head(self) -> int | None:
+        return self._known_head
 
     async def cluster_id(self, proposed: str) -> str:
         await self._prepare()
@@ -93,7 +102,7 @@ class ZooKeeperStore:
 
     async def follow(self, from_offset: int) -> AsyncIterator[Entry]:
         await self._prepare()
-        async with aclosing(entries.follow(self._znodes, from_offset)) as found:
+        async with aclosing(entries.follow(self._znodes, from_offset, self._saw_head)) as found:
             async for entry in found:
                 yield entry
 
@@ -139,6 +148,9 @@ class ZooKeeperStore:
     async def _append(self, entry: bytes, fence: Fence) -> int:
         async with self._appending:
             return await entries.append(self._znodes, self._require_term(fence), entry)
+
+    def _saw_head(self, head: int) -> None:
+        self._known_head = head
 
     def _appended(self, task: "asyncio.Task[int]") -> None:
         del self._appends[task]

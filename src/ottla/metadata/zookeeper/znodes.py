@@ -97,6 +97,11 @@ class Znodes(Protocol):
         """The timeout of the current session, as the servers granted it; 0 before the first one."""
         ...
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection now, as far as the client knows."""
+        ...
+
     async def get(self, path: str, watch: asyncio.Event | None = None) -> Znode | None:
         """None if the node does not exist; the watch is then for its creation."""
         ...

@@ -173,6 +173,7 @@ def test_a_doctor_examines_a_cluster(run: ClusterCommands) -> None:
     checks = [
         "same versions",
         "controller",
+        "same metadata",
         "brokers down",
         "min ISR",
         "lost records",
@@ -180,6 +181,8 @@ def test_a_doctor_examines_a_cluster(run: ClusterCommands) -> None:
         "leaders",
     ]
     assert {name: rows[name]["state"] for name in checks} == dict.fromkeys(checks, "ok")
+    assert rows["min.insync.replicas"]["state"] == "limited"
+    assert rows["min.insync.replicas"]["found"].endswith("one copy only: orders")
     assert rows["replication"]["state"] == "limited"
     assert rows["replication"]["found"] == "fewer than 2 replicas: logs"
     assert rows["replication"]["advice"] == "`ottla topic replicate logs --factor 3`"

@@ -1,14 +1,27 @@
 """`ottla doctor`: its findings and its exit code."""
 
+import asyncio
 import resource
 import shutil
 from pathlib import Path
 
 import pytest
 
+from ottla.address import Address
+from ottla.broker.http.health import Health
+from ottla.broker.http.server import HttpServer
+from ottla.cli.cluster.health import Health as ClusterState
 from ottla.cli.doctor import machine
 from ottla.cli.doctor.broker import check_cluster
-from ottla.cli.doctor.finding import FindingState
+from ottla.cli.doctor.cluster import _check_min_isr_fits
+from ottla.cli.doctor.finding import Finding, FindingState
+from ottla.cli.doctor.health_pages import check_health_pages
+from ottla.cli.doctor.views import find_difference
+from ottla.cli.reassignment.survey import Survey
+from ottla.client.routing.topology import Broker as TopologyBroker
+from ottla.client.routing.topology import Partition, Topic, Topology
+from ottla.protocol.primitives import ZERO_UUID
+from ottla.seams.net import RealNet
 from ottla.testing.broker import Broker
 from tests.sim.seams.loop import run
 from tests.support.cli.run_command import ottla
@@ -148,3 +161,86 @@ def test_few_descriptors_are_reported(
 def test_a_clock_that_was_never_set_is_broken() -> None:
     assert machine.check_clock(0).state is FindingState.BROKEN
     assert machine.check_clock(1_800_000_000_000).state in (FindingState.OK, FindingState.LIMITED)
+
+
+# --- views and health pages of several brokers ------------------------------------------------
+
+
+def view(leader: int = 1, *, controller: int = 1, brokers: tuple[int, ...] = (1, 2)) -> Topology:
+    partition = Partition(0, leader, 5, (1, 2), (1, 2), ())
+    return Topology(
+        brokers={each: TopologyBroker(each, Address("h", each), None) for each in brokers},
+        controller=controller,
+        topics={"orders": Topic("orders", ZERO_UUID, False, (partition,))},
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "difference"),
+    [
+        (view(), None),
+        (view(controller=2), "brokers 1 and 2 name the controllers 1 and 2"),
+        (view(brokers=(1, 2, 3)), "only one of brokers 1 and 2 knows broker 3"),
+        (view(leader=2), "brokers 1 and 2 differ in 1 partition: orders-0"),
+    ],
+    ids=["alike", "controller", "brokers", "partition"],
+)
+def test_brokers_that_see_different_clusters_are_named(
+    other: Topology, difference: str | None
+) -> None:
+    assert find_difference({1: view(), 2: other}) == difference
+
+
+def test_the_health_page_of_a_broker_is_read_and_a_missing_one_fails(broker: Broker) -> None:
+    at = broker.metrics_address
+    ran = ottla("doctor", "-b", broker.bootstrap_servers, "--health", at, "-o", "jsonl")
+    assert (ran.rows[-1]["name"], ran.rows[-1]["found"]) == (f"health {at}", "ready")
+    assert ran.exit_code == 0
+    at = f"127.0.0.1:1,{at}"
+    ran = ottla("doctor", "-b", broker.bootstrap_servers, "--health", at, "-o", "jsonl")
+    assert ran.exit_code == 6
+    assert [row["state"] for row in ran.rows[-2:]] == ["broken", "ok"]
+    assert "no health page" in ran.rows[-2]["found"]
+
+
+def test_a_broker_that_is_not_ready_fails_the_check_with_its_reasons() -> None:
+    health = Health()
+    health.ready.fail("replicas", "3 of 4 are out of sync")
+
+    async def look() -> list[Finding]:
+        server = HttpServer(RealNet(), health, lambda: iter(()))
+        port = await server.start("127.0.0.1", 0)
+        try:
+            return await check_health_pages([Address("127.0.0.1", port)], 30.0, must_answer=True)
+        finally:
+            await server.close()
+
+    (finding,) = asyncio.run(look())
+    assert finding.state is FindingState.BROKEN
+    assert finding.found == "not ready: replicas: 3 of 4 are out of sync"
+    health.ready.clear("replicas")
+    health.warnings.fail("possible data loss", "orders-0")
+    (finding,) = asyncio.run(look())
+    assert (finding.state, finding.found) == (FindingState.LIMITED, "possible data loss: orders-0")
+
+
+@pytest.mark.parametrize(
+    ("factor", "least", "found"),
+    [
+        (1, 1, "fits the replicas of all topics"),
+        (2, 1, "fits the replicas of all topics"),
+        (3, 2, "fits the replicas of all topics"),
+        (2, 2, "one broker less stops acks=all: orders"),
+        (3, 4, "one broker less stops acks=all: orders"),
+        (3, 1, "acks=all may mean one copy only: orders"),
+    ],
+)
+def test_min_insync_replicas_must_fit_the_replication_factor(
+    factor: int, least: int, found: str
+) -> None:
+    replicas = tuple(range(1, factor + 1))
+    topic = Topic("orders", ZERO_UUID, False, (Partition(0, 1, 0, replicas, replicas, ()),))
+    survey = Survey({}, {"orders": topic}, {})
+    finding = _check_min_isr_fits(ClusterState(survey, {"orders": least}, {}))
+    assert finding.found.endswith(found)
+    assert (finding.state is FindingState.OK) == found.startswith("fits")

@@ -229,6 +229,22 @@ def test_a_topic_that_cannot_be_created_is_refused_with_its_code(
     assert refusal(image, **wish) is code
 
 
+@pytest.mark.parametrize(
+    ("brokers", "factor", "said"),
+    [
+        ((1,), 3, "A replication factor of 3, where 1 broker is up."),
+        ((1, 2), 3, "A replication factor of 3, where 2 brokers are up."),
+        ((1, 2), 99, f"where {topic_changes.REPLICATION_FACTOR_MAX} is the most there can be."),
+    ],
+)
+def test_too_many_replicas_are_refused_with_the_limit_that_applies(
+    brokers: tuple[int, ...], factor: int, said: str
+) -> None:
+    with pytest.raises(PeerError) as refused:
+        create(image_of(*brokers), "orders", replication_factor=factor)
+    assert str(refused.value).endswith(said)
+
+
 def test_the_number_of_partitions_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_changes, "PARTITIONS_MAX", 5)
     monkeypatch.setattr(topic_changes, "MAX_PARTITIONS_PER_TOPIC", 4)
