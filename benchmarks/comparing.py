@@ -26,7 +26,13 @@ class Hold:
     is_absolute: bool = False
 
     def met_by(self, value: float) -> bool:
-        return value >= self.bound if self.sense is Sense.AT_LEAST else value <= self.bound
+        return self._keeps(value, self.bound)
+
+    def reaches_goal(self, value: float) -> bool:
+        return self.goal is not None and self._keeps(value, self.goal)
+
+    def _keeps(self, value: float, bound: float) -> bool:
+        return value >= bound if self.sense is Sense.AT_LEAST else value <= bound
 
     def __str__(self) -> str:
         words = f"{self.sense.value} {short(self.bound)}"
@@ -38,8 +44,8 @@ def at_least(bound: float, goal: float | None = None, *, ties: bool = False) -> 
     return Hold(sense=Sense.AT_LEAST, bound=bound, goal=goal, ties=ties)
 
 
-def at_most(bound: float, *, ties: bool = False) -> Hold:
-    return Hold(sense=Sense.AT_MOST, bound=bound, ties=ties)
+def at_most(bound: float, goal: float | None = None, *, ties: bool = False) -> Hold:
+    return Hold(sense=Sense.AT_MOST, bound=bound, goal=goal, ties=ties)
 
 
 def below(bound: float) -> Hold:
@@ -114,10 +120,12 @@ def judge(hold: Hold, ours: Spread, base: Spread | None) -> Verdict:
     else:
         value = ratio.median
     if hold.met_by(value):
-        has_goal = hold.goal is not None and value >= hold.goal
-        return Verdict(Outcome.HELD, "held, and the goal" if has_goal else "held")
+        words = "held, and the goal" if hold.reaches_goal(value) else "held"
+        return Verdict(Outcome.HELD, words)
     if hold.ties and ratio is not None and ratio.is_overlap:
         return Verdict(Outcome.TIE, "tie")
+    if not hold.bound:
+        return Verdict(Outcome.MISSED, f"missed: {short(value)}")
     return Verdict(Outcome.MISSED, f"missed by {abs(value / hold.bound - 1):.0%}")
 
 
