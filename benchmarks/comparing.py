@@ -16,7 +16,8 @@ class Sense(enum.Enum):
 class Hold:
     """The bound that a figure must keep: as a ratio to the base, or absolute.
 
-    With `ties`, overlapping spreads are a tie and not a miss: the client is the limit there.
+    With `ties`, overlapping spreads are a tie and not a miss: the client is the limit there. With
+    `is_every_run`, the highest figure must keep it, and not the median.
     """
 
     sense: Sense
@@ -24,6 +25,7 @@ class Hold:
     goal: float | None = None
     ties: bool = False
     is_absolute: bool = False
+    is_every_run: bool = False
 
     def met_by(self, value: float) -> bool:
         return self._keeps(value, self.bound)
@@ -50,6 +52,11 @@ def at_most(bound: float, goal: float | None = None, *, ties: bool = False) -> H
 
 def below(bound: float) -> Hold:
     return Hold(sense=Sense.AT_MOST, bound=bound, is_absolute=True)
+
+
+def never() -> Hold:
+    """For a count of what must not happen in any run."""
+    return Hold(sense=Sense.AT_MOST, bound=0, is_absolute=True, is_every_run=True)
 
 
 def above(bound: float) -> Hold:
@@ -114,7 +121,7 @@ def judge(hold: Hold, ours: Spread, base: Spread | None) -> Verdict:
     """Held, a tie if the hold allows ties, or missed, with the distance from the bound."""
     ratio = Ratio.of(ours, base) if base else None
     if hold.is_absolute:
-        value = ours.median
+        value = ours.highest if hold.is_every_run else ours.median
     elif ratio is None or not ratio.is_known:
         return Verdict(Outcome.UNKNOWN, Outcome.UNKNOWN.value)
     else:

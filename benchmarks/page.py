@@ -46,8 +46,8 @@ CLUSTER_TEXT = """\
 # How fast three brokers are
 
 Written by `{command}`; no figure was measured in another way. All figures come from one machine:
-compare ratios, not figures of different machines. Rows can be run one by one, and each shows its last
-run. Estimates were written before the first measurement and are never changed afterwards.
+compare ratios, not figures of different machines. Rows can be run one by one, and each shows its
+last run. Estimates were written before the first measurement and are never changed.
 [How fast it is](benchmarks.md) is about one broker.
 
 {machine}

@@ -49,7 +49,7 @@ class Acknowledgements:
 class Failover(OnOwnCluster):
     """One kill per run: 1,000 records per second, idempotent, acks=all, to one partition."""
 
-    def run_on(self, cluster: Peer, scope: Scope) -> Ran:
+    def run_on(self, cluster: Peer, _scope: Scope, /) -> Ran:
         cluster.create_topic(TOPIC, 1)
         cluster.await_served(TOPIC, 1)
         acknowledged = Acknowledgements()

@@ -29,7 +29,7 @@ class LostLeaders(OnOwnCluster):
         super().__init__()
         self.partitions = partitions
 
-    def run_on(self, cluster: Peer, scope: Scope) -> Ran:
+    def run_on(self, cluster: Peer, scope: Scope, /) -> Ran:
         topics = max(1, scope.count(self.partitions) // PARTITIONS_PER_TOPIC)
         admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
         began_s = time.monotonic()

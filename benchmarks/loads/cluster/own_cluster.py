@@ -16,10 +16,12 @@ class OnOwnCluster(ABC):
         self._runs = 0
 
     def prepare(self, peer: Peer, _scope: Scope, /) -> None:
-        """Nothing: a cluster that idles beside the others would disturb them."""
+        """Creates nothing: a cluster that idles beside the others would disturb them."""
+        peer.check_running()
 
     def finish(self, peer: Peer) -> None:
-        """Nothing is left by a run."""
+        """A run leaves nothing."""
+        peer.check_running()
 
     def run(self, peer: Peer, scope: Scope) -> Ran:
         self._runs += 1
@@ -31,7 +33,7 @@ class OnOwnCluster(ABC):
             shutil.rmtree(own.directory, ignore_errors=True)
 
     @abstractmethod
-    def run_on(self, cluster: Peer, scope: Scope) -> Ran:
+    def run_on(self, cluster: Peer, scope: Scope, /) -> Ran:
         """Runs the load on a cluster that serves and is empty."""
 
 

@@ -59,7 +59,7 @@ class Processes:
         brokers.await_served(TOPIC, PARTITIONS)
         self._brokers = brokers
 
-    def run(self, peer: Peer, scope: Scope) -> Ran:
+    def run(self, _peer: Peer, scope: Scope, /) -> Ran:
         if self._brokers is None:
             raise RuntimeError("it was not prepared")
         pids, count = self._brokers.pids, scope.count(self.count)
@@ -70,5 +70,5 @@ class Processes:
         cpu_s = measuring.cpu_s(*pids) - before_s
         return Ran(figures={"rate": rate, "cpu": cpu_s / (count * RECORD_BYTES) * 1e9})
 
-    def finish(self, peer: Peer) -> None:
+    def finish(self, _peer: Peer, /) -> None:
         self._exits.close()

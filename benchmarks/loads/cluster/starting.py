@@ -12,9 +12,9 @@ ALL_REPLICAS = -1
 
 
 class ClusterStart(OnOwnCluster):
-    """From the start of the first process to a record that all replicas in sync have, at least two."""
+    """From the start of the first process to the first record with acks=all."""
 
-    def run_on(self, cluster: Peer, scope: Scope) -> Ran:
+    def run_on(self, cluster: Peer, _scope: Scope, /) -> Ran:
         cluster.create_topic(TOPIC, 1)
         cluster.await_served(TOPIC, 1)
         cluster.stop()
