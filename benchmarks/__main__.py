@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -102,18 +102,25 @@ def workplace() -> Iterator[Path]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def compare(rows: Sequence[Row], options: argparse.Namespace) -> list[Result]:
+Keep = Callable[[Result], None]
+
+
+def compare(
+    rows: Sequence[Row], options: argparse.Namespace, keep_of_cluster: Keep
+) -> list[Result]:
     """Runs the rows of one broker, then those of three: idle brokers would disturb others."""
     alone = [row for row in rows if not row.is_cluster]
     cluster = [row for row in rows if row.is_cluster]
     results = []
-    with workplace() as directory, ended_afterwards():
-        if alone:
+    if alone:
+        with workplace() as directory, ended_afterwards():
             peers = Kafka(directory / "kafka"), Ours(directory / "ours")
-            results += _compare(alone, peers, warming_loads(), options)
-        if cluster:
-            clusters = KafkaCluster(directory / "kafka-3"), OurCluster(directory / "ours-3")
-            results += _compare(cluster, clusters, cluster_warming_loads(), options)
+            results += _compare(alone, peers, warming_loads(), options, lambda _: None)
+    if cluster:
+        with workplace() as directory:
+            clusters = KafkaCluster(directory / "kafka"), OurCluster(directory / "ours")
+            warming = cluster_warming_loads()
+            results += _compare(cluster, clusters, warming, options, keep_of_cluster)
     return results
 
 
@@ -122,6 +129,7 @@ def _compare(
     peers: tuple[Peer, Peer],
     warming: Sequence[Load],
     options: argparse.Namespace,
+    keep: Keep,
 ) -> list[Result]:
     say("starting Apache Kafka and ours")
     with peers[0] as kafka, peers[1] as ours:
@@ -130,14 +138,14 @@ def _compare(
             for wrong in sorted(warm_up(peer, options.warm_up, warming)):
                 say(f"  {wrong}")
         contest = Contest(kafka, ours, options.runs, options.scale, not options.full)
-        return run_rows(rows, contest, say)
+        return run_rows(rows, contest, say, keep)
 
 
-def write_cluster_page(results: Sequence[Result], before: Machine) -> None:
-    """Merges the results with those of earlier runs, and renders all."""
+def write_cluster_page(result: Result, before: Machine) -> None:
+    """Merges a result with those of earlier runs, and renders all."""
     directory = CLUSTER_PAGE.with_suffix("")
     rows = [row for row in ROWS if row.is_cluster]
-    merged = stored.merge(directory / stored.FILE_NAME, results, rows)
+    merged = stored.merge(directory / stored.FILE_NAME, [result], rows)
     text = page.render(
         merged,
         (),
@@ -150,7 +158,6 @@ def write_cluster_page(results: Sequence[Result], before: Machine) -> None:
         text=page.CLUSTER_TEXT,
     )
     page.write(CLUSTER_PAGE, text, page.plots(merged))
-    say(f"written to {CLUSTER_PAGE}")
 
 
 def main() -> None:
@@ -164,17 +171,19 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     before = machine.look()
     say(before.describe())
+
+    def keep_of_cluster(result: Result) -> None:
+        if options.scale >= 1:
+            write_cluster_page(result, before)
+
     try:
-        results = compare(rows, options)
+        results = compare(rows, options, keep_of_cluster)
     except (ToolMissing, BrokerFailed, LoadFailed) as error:
         sys.exit(f"bench: {error}")
     output = Console()
     output.width = max(output.width, TABLE_WIDTH_MIN)
     output.print(table(results, options.runs))
-    in_cluster = [result for result in results if result.row.is_cluster]
     alone = [result for result in results if not result.row.is_cluster]
-    if in_cluster and options.scale >= 1:
-        write_cluster_page(in_cluster, before)
     if alone:
         write_page(alone, before, options)
 

@@ -64,8 +64,16 @@ class Progress:
         self.say(f"  took {self.clock() - self.row_began:.0f} s")
 
 
-def run_rows(rows: Sequence[Row], contest: Contest, say: Callable[[str], None]) -> list[Result]:
-    """Runs all rows; a row that fails is reported and does not end the others."""
+def run_rows(
+    rows: Sequence[Row],
+    contest: Contest,
+    say: Callable[[str], None],
+    keep: Callable[[Result], None] = lambda _: None,
+) -> list[Result]:
+    """Runs all rows; a row that fails is reported and does not end the others.
+
+    `keep` gets each result at once, so that a run that is ended early has not been in vain.
+    """
     progress = Progress(len(rows), say)
     results = []
     for row in rows:
@@ -74,6 +82,7 @@ def run_rows(rows: Sequence[Row], contest: Contest, say: Callable[[str], None]) 
         if result.trouble:
             say(f"  no figure: {result.trouble}")
         progress.end()
+        keep(result)
     return results
 
 
