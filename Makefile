@@ -19,7 +19,7 @@ export PYTHONHASHSEED := 0
 # Without bytecode on disk every process would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup up cluster test check unit slow interpreted bench bench-full soak docs clean format
+.PHONY: setup up cluster test check unit slow interpreted bench bench-cluster bench-full soak docs clean format
 
 setup: $(READY)
 
@@ -79,6 +79,10 @@ $(SPARK_CONNECTOR_JARS)/.done: tools/spark-jars
 # Compares with Apache Kafka: a short set of rows in about 16 minutes, or all rows at full length.
 bench: setup $(SPARK_CONNECTOR_JARS)/.done
 	$(BIN)/python -m benchmarks
+
+# The rows of three brokers only; `--full` adds the long ones.
+bench-cluster: setup
+	$(BIN)/python -m benchmarks --rows '^cluster'
 
 bench-full: setup $(SPARK_CONNECTOR_JARS)/.done
 	$(BIN)/python -m benchmarks --full

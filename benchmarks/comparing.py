@@ -16,7 +16,8 @@ class Sense(enum.Enum):
 class Hold:
     """The bound that a figure must keep: as a ratio to the base, or absolute.
 
-    With `ties`, overlapping spreads are a tie and not a miss: the client is the limit there.
+    With `ties`, overlapping spreads are a tie and not a miss: the client is the limit there. With
+    `is_every_run`, the highest figure must keep it, and not the median.
     """
 
     sense: Sense
@@ -24,9 +25,16 @@ class Hold:
     goal: float | None = None
     ties: bool = False
     is_absolute: bool = False
+    is_every_run: bool = False
 
     def met_by(self, value: float) -> bool:
-        return value >= self.bound if self.sense is Sense.AT_LEAST else value <= self.bound
+        return self._keeps(value, self.bound)
+
+    def reaches_goal(self, value: float) -> bool:
+        return self.goal is not None and self._keeps(value, self.goal)
+
+    def _keeps(self, value: float, bound: float) -> bool:
+        return value >= bound if self.sense is Sense.AT_LEAST else value <= bound
 
     def __str__(self) -> str:
         words = f"{self.sense.value} {short(self.bound)}"
@@ -38,12 +46,17 @@ def at_least(bound: float, goal: float | None = None, *, ties: bool = False) -> 
     return Hold(sense=Sense.AT_LEAST, bound=bound, goal=goal, ties=ties)
 
 
-def at_most(bound: float, *, ties: bool = False) -> Hold:
-    return Hold(sense=Sense.AT_MOST, bound=bound, ties=ties)
+def at_most(bound: float, goal: float | None = None, *, ties: bool = False) -> Hold:
+    return Hold(sense=Sense.AT_MOST, bound=bound, goal=goal, ties=ties)
 
 
 def below(bound: float) -> Hold:
     return Hold(sense=Sense.AT_MOST, bound=bound, is_absolute=True)
+
+
+def never() -> Hold:
+    """For a count of what must not happen in any run."""
+    return Hold(sense=Sense.AT_MOST, bound=0, is_absolute=True, is_every_run=True)
 
 
 def above(bound: float) -> Hold:
@@ -108,16 +121,18 @@ def judge(hold: Hold, ours: Spread, base: Spread | None) -> Verdict:
     """Held, a tie if the hold allows ties, or missed, with the distance from the bound."""
     ratio = Ratio.of(ours, base) if base else None
     if hold.is_absolute:
-        value = ours.median
+        value = ours.highest if hold.is_every_run else ours.median
     elif ratio is None or not ratio.is_known:
         return Verdict(Outcome.UNKNOWN, Outcome.UNKNOWN.value)
     else:
         value = ratio.median
     if hold.met_by(value):
-        has_goal = hold.goal is not None and value >= hold.goal
-        return Verdict(Outcome.HELD, "held, and the goal" if has_goal else "held")
+        words = "held, and the goal" if hold.reaches_goal(value) else "held"
+        return Verdict(Outcome.HELD, words)
     if hold.ties and ratio is not None and ratio.is_overlap:
         return Verdict(Outcome.TIE, "tie")
+    if not hold.bound:
+        return Verdict(Outcome.MISSED, f"missed: {short(value)}")
     return Verdict(Outcome.MISSED, f"missed by {abs(value / hold.bound - 1):.0%}")
 
 

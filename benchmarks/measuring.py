@@ -1,4 +1,4 @@
-"""CPU time, memory and reads of a process and its children, from /proc."""
+"""CPU time, memory and reads of processes and their children, from /proc."""
 
 import os
 from collections.abc import Iterator
@@ -15,8 +15,12 @@ def family(pid: int) -> Iterator[int]:
             yield from family(int(child))
 
 
-def cpu_s(pid: int) -> float:
+def cpu_s(*pids: int) -> float:
     """User and system time, including children that have ended."""
+    return sum(map(_cpu_s, pids))
+
+
+def _cpu_s(pid: int) -> float:
     ticks = 0
     for member in family(pid):
         fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
@@ -25,9 +29,10 @@ def cpu_s(pid: int) -> float:
     return ticks / TICKS_PER_S
 
 
-def memory_mb(pid: int) -> float:
+def memory_mb(*pids: int) -> float:
     """Resident memory in MB."""
-    return sum(_field(f"/proc/{member}/status", "VmRSS:") for member in family(pid)) * 1024 / 1e6
+    members = [member for pid in pids for member in family(pid)]
+    return sum(_field(f"/proc/{member}/status", "VmRSS:") for member in members) * 1024 / 1e6
 
 
 def peak_memory_mb(pid: int) -> float:

@@ -1,4 +1,4 @@
-"""Renders docs/benchmarks.md and its plots from the results of a run. Pure, except `write`."""
+"""Renders the pages and their plots from the results of a run. Pure, except `write`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -42,6 +42,32 @@ partitions, with Spark's own Kafka connector as the base.
 
 {summary}
 {groups}{parts}"""
+CLUSTER_TEXT = """\
+# How fast three brokers are
+
+Written by `{command}`; no figure was measured in another way. All figures come from one machine:
+compare ratios, not figures of different machines. Rows can be run one by one, and each shows its
+last run. Estimates were written before the first measurement and are never changed.
+[How fast it is](benchmarks.md) is about one broker.
+
+{machine}
+
+Apache Kafka {kafka_version} runs as three combined KRaft nodes with stock settings and JVM options,
+and is warmed up. Ours is what `ottla up --brokers 3 --no-restart` starts: three brokers and three
+ZooKeeper servers, whose CPU and memory count as ours. Both use loopback, logs on the same
+filesystem, and clients on the same cores. Topics have three replicas and `min.insync.replicas` 2;
+producers are idempotent and use `acks=all`. Each row runs {runs} times on each side, alternating,
+unless its name says otherwise. A ratio is ours to Kafka's, with the range that both spreads allow
+in parentheses. CPU is the user and system time of all processes of a side, in seconds per GB of
+payload. *Hold* is the bound that a figure must keep. {extent}
+
+A failover begins with SIGKILL to the leader of the partition, under the load of the same client for
+both, librdkafka; the broker is not started again. The time is from the last acknowledgement before
+to the first one after. Elections are counted by leader epochs. If the head of a table names another
+base than Kafka, the ratio is ours to that base.
+
+{summary}
+{groups}{parts}"""
 PARTS = """
 ## The parts
 
@@ -60,9 +86,10 @@ def render(
     runs: int,
     extent: str,
     directory: str,
+    text: str = TEXT,
 ) -> str:
     """The page; `directory` is the relative path of its plots."""
-    return TEXT.format(
+    return text.format(
         command=command,
         machine=machine.describe(),
         kafka_version=kafka_version,

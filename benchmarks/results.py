@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from benchmarks.comparing import Outcome, Ratio, Spread, Verdict, judge
 from benchmarks.row import Figure, Ran, Row
 
+# The runs of a row on each side, unless its name says otherwise.
+RUNS_DEFAULT = 3
+
 
 @dataclass(slots=True)
 class Side:
@@ -55,6 +58,7 @@ class Line:
 
     row: Row
     share: float
+    runs: int
     figure: Figure
     base: Spread
     ours: Spread
@@ -64,8 +68,11 @@ class Line:
 
     @property
     def name(self) -> str:
-        """The row's name, with the part of its load that was run."""
-        return self.row.name if self.share >= 1 else f"{self.row.name} [{self.share:.0%}]"
+        """The row's name, with the part of its load and the number of runs if they are unusual."""
+        notes = [f"{self.share:.0%}"] if self.share < 1 else []
+        if self.runs != RUNS_DEFAULT:
+            notes.append("1 run" if self.runs == 1 else f"{self.runs} runs")
+        return f"{self.row.name} [{', '.join(notes)}]" if notes else self.row.name
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -95,6 +102,7 @@ def lines_of(result: Result) -> Iterator[Line]:
         yield Line(
             row=row,
             share=result.share,
+            runs=len(result.ours.runs),
             figure=figure,
             base=base,
             ours=ours,

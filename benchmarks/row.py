@@ -40,9 +40,9 @@ class Load(Protocol):
 
     def prepare(self, peer: Peer, scope: Scope, /) -> None: ...
 
-    def run(self, peer: Peer, scope: Scope) -> Ran: ...
+    def run(self, peer: Peer, scope: Scope, /) -> Ran: ...
 
-    def finish(self, peer: Peer) -> None: ...
+    def finish(self, peer: Peer, /) -> None: ...
 
 
 class CpuPer(enum.Enum):
@@ -77,6 +77,7 @@ class Row:
 
     The base is Kafka under the same load, or, with `base`, our broker under another load with the
     name `base_name`. `short_share` is the share of the load in the short set; 0: not in it.
+    With `is_cluster`, both are three brokers.
     """
 
     group: str
@@ -88,3 +89,4 @@ class Row:
     short_share: float = 0
     base: Load | None = None
     base_name: str = "Kafka"
+    is_cluster: bool = False

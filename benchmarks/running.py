@@ -64,8 +64,16 @@ class Progress:
         self.say(f"  took {self.clock() - self.row_began:.0f} s")
 
 
-def run_rows(rows: Sequence[Row], contest: Contest, say: Callable[[str], None]) -> list[Result]:
-    """Runs all rows; a row that fails is reported and does not end the others."""
+def run_rows(
+    rows: Sequence[Row],
+    contest: Contest,
+    say: Callable[[str], None],
+    keep: Callable[[Result], None] = lambda _: None,
+) -> list[Result]:
+    """Runs all rows; a row that fails is reported and does not end the others.
+
+    `keep` gets each result at once, so that a run that is ended early has not been in vain.
+    """
     progress = Progress(len(rows), say)
     results = []
     for row in rows:
@@ -74,6 +82,7 @@ def run_rows(rows: Sequence[Row], contest: Contest, say: Callable[[str], None]) 
         if result.trouble:
             say(f"  no figure: {result.trouble}")
         progress.end()
+        keep(result)
     return results
 
 
@@ -100,9 +109,9 @@ def run_row(row: Row, contest: Contest) -> Result:
 
 
 def _measure(side: Side, peer: Peer, load: Load, scope: Scope) -> None:
-    before = measuring.cpu_s(peer.pid)
+    before = measuring.cpu_s(*peer.pids)
     ran = load.run(peer, scope)
-    side.cpu_s.append(measuring.cpu_s(peer.pid) - before)
+    side.cpu_s.append(measuring.cpu_s(*peer.pids) - before)
     side.runs.append(ran)
 
 
@@ -112,15 +121,15 @@ def _finish(load: Load, peer: Peer) -> None:
         load.finish(peer)
 
 
-def warm_up(peer: Peer, seconds: float) -> set[str]:
-    """Runs small versions of all kinds of load repeatedly: a cold JVM is 2 to 5 times slower.
+def warm_up(peer: Peer, seconds: float, loads: Sequence[Load]) -> set[str]:
+    """Runs small versions of the kinds of load repeatedly: a cold JVM is 2 to 5 times slower.
 
     Returns errors: missing tools and failed loads. They do not stop the benchmark.
     """
     scope, wrong, deadline = Scope(1.0), set(), time.monotonic() + seconds
     with contextlib.ExitStack() as cleaning:
         usable = []
-        for load in _warming_loads():
+        for load in loads:
             cleaning.callback(_finish, load, peer)
             try:
                 load.prepare(peer, scope)
@@ -138,7 +147,8 @@ def warm_up(peer: Peer, seconds: float) -> set[str]:
     return wrong
 
 
-def _warming_loads() -> tuple[Load, ...]:
+def warming_loads() -> tuple[Load, ...]:
+    """For one broker: all kinds of load."""
     idempotent = (*rdkafka.BATCH_16_KB, "enable.idempotence=true")
     return (
         rdkafka.Produce(
@@ -154,4 +164,15 @@ def _warming_loads() -> tuple[Load, ...]:
         ConsumerMembers(members=20),
         Commits(members=20, seconds=1),
         Transactions(producers=10, seconds=1, has_offsets=True),
+    )
+
+
+def cluster_warming_loads() -> tuple[Load, ...]:
+    """For three brokers: both clients, with few and with many records per batch."""
+    idempotent = (*rdkafka.BATCH_16_KB, "enable.idempotence=true")
+    acks_all = ("acks=all", "enable.idempotence=true")
+    return (
+        rdkafka.Produce(count=100_000, size=1024, partitions=1, acks=-1, settings=idempotent),
+        java.Produce(count=100_000, size=1024, partitions=6, settings=acks_all),
+        java.Produce(count=300_000, size=100, partitions=6, settings=acks_all),
     )

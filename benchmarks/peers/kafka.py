@@ -1,4 +1,4 @@
-"""Apache Kafka with the settings of its own distribution: one combined KRaft node.
+"""Apache Kafka with the settings of its own distribution: one or three combined KRaft nodes.
 
 The values of `config/server.properties` and the JVM options of the start scripts are written out
 here, since the jars from Maven Central contain neither. Nothing is tuned, except the settings that
@@ -48,8 +48,8 @@ DEPENDENCIES = (
 
 SERVER_PROPERTIES = """\
 process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@{host}:{controller_port}
+node.id={node}
+controller.quorum.voters={voters}
 listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
 advertised.listeners=PLAINTEXT://{host}:{port}
 inter.broker.listener.name=PLAINTEXT
@@ -63,11 +63,13 @@ socket.request.max.bytes=104857600
 log.dirs={logs}
 num.partitions=1
 num.recovery.threads.per.data.dir=2
-offsets.topic.replication.factor=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
+offsets.topic.replication.factor={replicas}
+share.coordinator.state.topic.replication.factor={replicas}
+share.coordinator.state.topic.min.isr={min_isr}
+transaction.state.log.replication.factor={replicas}
+transaction.state.log.min.isr={min_isr}
+default.replication.factor={replicas}
+min.insync.replicas={min_isr}
 log.retention.hours=168
 log.segment.bytes=1073741824
 log.retention.check.interval.ms=300000
@@ -103,42 +105,81 @@ def _fetch(target: Path) -> None:
 class Kafka(Peer):
     name = "Kafka"
 
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        # Its controllers listen on consecutive ports, too.
+        self._controller_port = free_port(self.brokers)
+
     @property
     def log_directory(self) -> Path:
         return self.directory / "logs"
 
     def another(self, directory: Path) -> "Kafka":
-        return Kafka(directory)
+        return type(self)(directory)
 
-    def spawn(self) -> subprocess.Popen[bytes]:
-        properties = self.directory / "server.properties"
+    def spawn(self) -> list[subprocess.Popen[bytes]]:
+        return [self._spawn_node(index, self.directory) for index in range(self.brokers)]
+
+    def _spawn_node(self, index: int, directory: Path) -> subprocess.Popen[bytes]:
+        properties = directory / "server.properties"
         if not properties.exists():
-            self._format(properties)
+            directory.mkdir(exist_ok=True)
+            self._format(index, properties, directory / "logs")
         with (self.directory / "server.log").open("ab") as log:
             return subprocess.Popen(
-                [*self._java(), *JVM, "-cp", jars(), "kafka.Kafka", str(properties)],
+                [*_java(directory), *JVM, "-cp", jars(), "kafka.Kafka", str(properties)],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
-                cwd=self.directory,
+                cwd=directory,
                 start_new_session=True,
             )
 
-    def _format(self, properties: Path) -> None:
+    def _format(self, index: int, properties: Path, logs: Path) -> None:
+        controllers = range(self._controller_port, self._controller_port + self.brokers)
         text = SERVER_PROPERTIES.format(
-            host=HOST, port=self.port, controller_port=free_port(), logs=self.log_directory
+            node=index + 1,
+            voters=",".join(f"{node}@{HOST}:{port}" for node, port in enumerate(controllers, 1)),
+            host=HOST,
+            port=self.ports[index],
+            controller_port=controllers[index],
+            logs=logs,
+            replicas=self.brokers,
+            min_isr=min(2, self.brokers),
         )
         text += "".join(f"{name}={value}\n" for name, value in SETTINGS.items())
         properties.write_text(text)
-        (self.directory / "log4j2.yaml").write_text(LOG4J)
+        (properties.parent / "log4j2.yaml").write_text(LOG4J)
         tool = ["-cp", jars(), "kafka.tools.StorageTool", "format"]
         done = subprocess.run(
-            [*self._java(), *tool, "-t", CLUSTER_ID, "-c", str(properties)],
+            [*_java(properties.parent), *tool, "-t", CLUSTER_ID, "-c", str(properties)],
             capture_output=True,
             env=os.environ | {"LC_ALL": "C.UTF-8"},
         )
         if done.returncode:
             raise BrokerFailed(f"Kafka's storage was not formatted: {done.stderr.decode()[-500:]}")
 
-    def _java(self) -> list[str]:
-        return ["java", f"-Dlog4j2.configurationFile={self.directory}/log4j2.yaml"]
+
+class KafkaCluster(Kafka):
+    """Three nodes, each with its own directory. Their output is in one file."""
+
+    brokers = 3
+    # Nodes that lack a quorum take long to give up.
+    stop_s = 20.0
+
+    @property
+    def log_directory(self) -> Path:
+        return self.directory / "node-1" / "logs"
+
+    def spawn(self) -> list[subprocess.Popen[bytes]]:
+        return [
+            self._spawn_node(index, self.directory / f"node-{index + 1}")
+            for index in range(self.brokers)
+        ]
+
+    def broker_pids(self) -> dict[int, int]:
+        return dict(enumerate(self.pids, 1))
+
+
+def _java(directory: Path) -> list[str]:
+    return ["java", f"-Dlog4j2.configurationFile={directory}/log4j2.yaml"]

@@ -1,17 +1,17 @@
-"""A broker process: starting, topics, stopping."""
+"""One or several broker processes: starting, topics, stopping."""
 
 import abc
 import random
 import socket
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 HOST = "127.0.0.1"
-STOP_S = 60.0
 PORTS = range(15_000, 30_000)
 LOG_TAIL_BYTES = 600
 ADMIN_S = 60.0
@@ -27,14 +27,20 @@ class BrokerFailed(Exception):
 
 
 class Peer(abc.ABC):
-    """One broker on loopback with its logs under `directory`. A context manager that stops it."""
+    """One broker, or a cluster of `brokers` on consecutive ports, on loopback, with its logs under
+    `directory`. A context manager that stops it.
+
+    Topics have a replica on each broker.
+    """
 
     name: str
+    brokers = 1
+    stop_s = 60.0
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.port = free_port()
-        self._process: subprocess.Popen[bytes] | None = None
+        self.port = free_port(self.brokers)
+        self._processes: list[subprocess.Popen[bytes]] = []
 
     @property
     @abc.abstractmethod
@@ -42,29 +48,44 @@ class Peer(abc.ABC):
         """The directory of the partition directories."""
 
     @abc.abstractmethod
-    def spawn(self) -> subprocess.Popen[bytes]:
-        """Starts the process, with its output in `server.log`, without waiting until it serves."""
+    def spawn(self) -> Sequence[subprocess.Popen[bytes]]:
+        """Starts the processes, with output in `server.log`; does not wait until they serve."""
 
     @abc.abstractmethod
     def another(self, directory: Path) -> "Peer":
         """A second, empty broker of the same kind."""
 
+    def broker_pids(self) -> Mapping[int, int]:
+        """The process ids of the brokers by their node ids, while all of them run."""
+        raise BrokerFailed(f"{self.name} is not a cluster")
+
     @property
     def pid(self) -> int:
-        if self._process is None:
+        """The process of a peer that has only one."""
+        (pid,) = self.pids
+        return pid
+
+    @property
+    def pids(self) -> list[int]:
+        """All processes that were started; their children belong to the peer, too."""
+        if not self._processes:
             raise BrokerFailed(f"{self.name} is not running")
-        return self._process.pid
+        return [process.pid for process in self._processes]
+
+    @property
+    def ports(self) -> range:
+        return range(self.port, self.port + self.brokers)
 
     @property
     def address(self) -> str:
-        return f"{HOST}:{self.port}"
+        return ",".join(f"{HOST}:{port}" for port in self.ports)
 
     def start(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._process = self.spawn()
+        self._processes = list(self.spawn())
 
     def check_running(self) -> None:
-        if self._process is None or self._process.poll() is not None:
+        if not self._processes or any(each.poll() is not None for each in self._processes):
             log = (self.directory / "server.log").read_text(errors="replace")
             raise BrokerFailed(f"{self.name} ended: {log[-LOG_TAIL_BYTES:].strip()}")
 
@@ -73,24 +94,26 @@ class Peer(abc.ABC):
         while time.monotonic() < deadline:
             self.check_running()
             try:
-                AdminClient(self._admin_settings()).list_topics(timeout=2)
+                found = AdminClient(self._admin_settings()).list_topics(timeout=2)
             except Exception:  # noqa: BLE001 - whatever it is, the broker does not serve yet
-                time.sleep(0.1)
-            else:
+                found = None
+            if found is not None and len(found.brokers) == self.brokers:
                 return
+            time.sleep(0.1)
         raise BrokerFailed(f"{self.name} does not serve after {timeout_s:.0f} s")
 
     def stop(self) -> None:
-        """Sends SIGTERM, then SIGKILL if the process does not end."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.terminate()
-        try:
-            process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        """Sends SIGTERM, then SIGKILL to processes that do not end."""
+        processes, self._processes = self._processes, []
+        for process in processes:
+            process.terminate()
+        deadline = time.monotonic() + self.stop_s
+        for process in processes:
+            try:
+                process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
     def __enter__(self) -> "Peer":
         try:
@@ -104,10 +127,12 @@ class Peer(abc.ABC):
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def create_topic(self, name: str, partitions: int) -> None:
+    def create_topic(self, name: str, partitions: int, replicas: int | None = None) -> None:
         """Returns when the topic is created; its partitions may not be served yet."""
         admin = AdminClient(self._admin_settings())
-        topic = NewTopic(name, num_partitions=partitions, replication_factor=1)
+        topic = NewTopic(
+            name, num_partitions=partitions, replication_factor=replicas or self.brokers
+        )
         admin.create_topics([topic], operation_timeout=ADMIN_S)[name].result(ADMIN_S)
 
     def delete_topic(self, name: str) -> None:
@@ -146,17 +171,22 @@ class Peer(abc.ABC):
         return {"bootstrap.servers": self.address, "log_level": 0}
 
 
-def free_port() -> int:
-    """A free port below the kernel's ephemeral range.
+def free_port(count: int = 1) -> int:
+    """The first of `count` consecutive free ports below the kernel's ephemeral range.
 
     A client that repeatedly connects to an ephemeral port before the server listens may connect to
     itself.
     """
     for port in random.sample(PORTS, len(PORTS)):
-        with socket.socket() as probe:
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
+        if all(map(_is_free, range(port, port + count))):
             return port
     raise BrokerFailed("no port is free")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True

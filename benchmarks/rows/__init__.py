@@ -3,6 +3,7 @@
 from benchmarks.row import Row
 from benchmarks.rows import (
     arrow,
+    cluster,
     compaction,
     fairness,
     fetch,
@@ -25,6 +26,8 @@ ROWS: tuple[Row, ...] = (
     *compaction.ROWS,
     *paper.ROWS,
     *fairness.ROWS,
+    # With brokers of their own, after all others.
+    *cluster.ROWS,
     # Last: the Spark session stays open from row to row, and would disturb others.
     *spark.ROWS,
     *arrow.ROWS,

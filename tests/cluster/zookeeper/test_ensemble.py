@@ -140,6 +140,13 @@ def test_a_server_that_does_not_start_is_told_with_its_log(tmp_path: Path) -> No
     assert LOG_NAME in (caught.value.advice or "")
 
 
+def test_the_class_path_has_what_zookeeper_needs_of_the_jars_of_spark(tmp_path: Path) -> None:
+    for name in ("zookeeper-3.9.5.jar", "slf4j-api-2.0.17.jar", "spark-core_2.13-4.2.1.jar"):
+        (tmp_path / name).touch()
+    found = find_zookeeper(spark_jars=str(tmp_path))
+    assert found.class_path == f"{tmp_path}/slf4j-api-2.0.17.jar:{tmp_path}/zookeeper-3.9.5.jar"
+
+
 def test_without_java_or_jars_the_failure_names_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

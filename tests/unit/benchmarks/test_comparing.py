@@ -13,6 +13,7 @@ from benchmarks.comparing import (
     at_most,
     below,
     judge,
+    never,
     short,
 )
 
@@ -48,6 +49,16 @@ def test_throughput_above_the_bound_is_held_and_reports_the_goal() -> None:
     assert verdict(at_least(1.0, goal=1.3), [130], [100]) == (Outcome.HELD, "held, and the goal")
 
 
+def test_a_goal_for_less_is_reached_below_it() -> None:
+    assert verdict(at_most(1.0, goal=0.5), [60], [100]) == (Outcome.HELD, "held")
+    assert verdict(at_most(1.0, goal=0.5), [50], [100]) == (Outcome.HELD, "held, and the goal")
+
+
+def test_one_run_misses_a_hold_on_what_must_never_happen() -> None:
+    assert verdict(never(), [0, 0, 0], [0, 0, 7]) == (Outcome.HELD, "held")
+    assert verdict(never(), [0, 0, 2], [0, 0, 0]) == (Outcome.MISSED, "missed: 2")
+
+
 def test_a_miss_reports_its_distance_from_the_bound() -> None:
     assert verdict(at_least(1.0), [80], [100]) == (Outcome.MISSED, "missed by 20%")
     assert verdict(at_most(0.5), [75], [100]) == (Outcome.MISSED, "missed by 50%")
@@ -78,6 +89,7 @@ def test_a_hold_reads_as_a_sentence() -> None:
     assert str(at_least(1.0, goal=1.3)) == "at least 1, goal 1.3"
     assert str(at_least(1.0, ties=True)) == "at least 1 or a tie"
     assert str(above(400_000)) == "at least 400,000"
+    assert str(never()) == "at most 0"
 
 
 def test_figures_have_significant_digits_only() -> None:

@@ -63,6 +63,13 @@ def test_a_line_compares_medians_and_cpu_and_judges_both() -> None:
     assert found["verdict"] == "held, and the goal; CPU held"
 
 
+def test_a_line_names_the_part_of_the_load_and_an_unusual_number_of_runs() -> None:
+    short = result(FAST, [100], [150], (2.0, 0.5))
+    short.share = 0.4
+    assert [line.name for line in all_lines([short])] == ["fast [40%, 1 run]"]
+    assert all_lines(RESULTS)[0].name == "fast"
+
+
 def test_a_row_that_could_not_run_has_no_line() -> None:
     assert [line.row.name for line in all_lines(RESULTS)] == ["fast", "slow <1 MB>"]
 

@@ -2,6 +2,7 @@
 
 import itertools
 
+from benchmarks.loads.cluster.failover import Acknowledgements
 from benchmarks.loads.coordinator import COORDINATOR_PARTITIONS, one_per_partition
 from benchmarks.loads.rdkafka import REPORT, delivery_rate
 from benchmarks.loads.transactions import Transactions
@@ -91,3 +92,24 @@ def test_progress_reports_the_row_its_duration_and_the_time_left() -> None:
     assert said[0].startswith("row 1 of 3, time left not known yet: bulk produce: ")
     assert said[1] == "  took 20 s"
     assert said[2].startswith("row 2 of 3, 40 s left: ")
+
+
+def test_rows_of_a_cluster_are_a_group_that_can_run_alone() -> None:
+    assert {row.group for row in ROWS if row.is_cluster}
+    assert all(row.is_cluster == row.group.startswith("cluster") for row in ROWS)
+
+
+def test_a_cluster_is_measured_with_both_clients() -> None:
+    names = {row.name for row in ROWS if row.group == "cluster produce"}
+    cases = {
+        "1 KiB, 1 partition, 16 KB batches",
+        "1 KiB, 6 partitions, 16 KB batches",
+        "100 B, 6 partitions, 16 KB batches",
+        "1 KiB, 6 partitions, 1 MB batches",
+    }
+    assert names == {f"{client}, {case}" for client in ("Java", "librdkafka") for case in cases}
+
+
+def test_a_failover_is_the_longest_gap_between_acknowledgements() -> None:
+    acknowledged = Acknowledgements(times_s=[1.0, 1.1, 4.6, 4.7, 5.9])
+    assert round(acknowledged.longest_gap_s(), 3) == 3.5

@@ -9,6 +9,19 @@ from typing import NamedTuple
 from ottla.cli.shared.failure import ExitCode, Failure
 
 SYSTEM_JARS = "/usr/share/java"
+# The jars of ZooKeeper and of what it needs. Spark has 270 others beside them, and a JVM that opens
+# all of them takes a quarter more CPU to start.
+_NEEDED = (
+    "audience-annotations",
+    "commons-cli",
+    "commons-io",
+    "log4j-",
+    "metrics-core",
+    "netty-",
+    "slf4j-api",
+    "snappy-java",
+    "zookeeper",
+)
 
 
 class ZooKeeperJars(NamedTuple):
@@ -31,12 +44,11 @@ def find_zookeeper(
             " ZooKeeper that runs",
             exit_code=ExitCode.NOT_FOUND,
         )
-    for directory, origin in (
-        (spark_jars or _jars_of_spark(), "the pyspark package"),
-        (system_jars, "the zookeeper package of the system"),
-    ):
-        if directory is not None and _has_zookeeper(directory):
-            return ZooKeeperJars(java, f"{directory}/*", origin)
+    of_spark = spark_jars or _jars_of_spark()
+    if of_spark is not None and _has_zookeeper(of_spark):
+        return ZooKeeperJars(java, _needed_jars(of_spark), "the pyspark package")
+    if _has_zookeeper(system_jars):
+        return ZooKeeperJars(java, f"{system_jars}/*", "the zookeeper package of the system")
     raise Failure(
         "ZooKeeper is not installed",
         advice="pip install 'ottla[spark]', which brings it, or install it (Debian: apt install"
@@ -57,6 +69,11 @@ def _jars_of_spark() -> str | None:
     if found is None or not found.submodule_search_locations:
         return None
     return os.path.join(found.submodule_search_locations[0], "jars")
+
+
+def _needed_jars(directory: str) -> str:
+    names = sorted(name for name in os.listdir(directory) if name.startswith(_NEEDED))
+    return os.pathsep.join(os.path.join(directory, name) for name in names)
 
 
 def _has_zookeeper(directory: str) -> bool:

@@ -1,0 +1,1 @@
+"""Loads on three brokers: failures, restarts, many partitions."""
