@@ -1,6 +1,6 @@
 """A producer and a member of a group, of each client, at work until they are closed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +19,12 @@ from tests.support.clients.steady_producers import (
     KafkaPythonProducer,
     LibrdkafkaProducer,
     SteadyProducer,
+    ThreadedProducer,
 )
 from tests.support.cluster_processes import WAIT_S, ClusterProcesses, partitions_of
 
-NAMES = ("librdkafka", "kafka-python", "aiokafka", "java")
+JAVA = "java"
+NAMES = ("librdkafka", "kafka-python", "aiokafka", JAVA)
 PARTITIONS = 3
 
 
@@ -52,7 +54,7 @@ def steady_clients(cluster: ClusterProcesses, directory: Path) -> Iterator[list[
     with ExitStack() as exits:
         clients = []
         for name in NAMES:
-            member = _member(name, servers)
+            member = _MEMBERS[name](servers, f"readers-of-{name}", name)
             exits.callback(member.close)
             producer = _producer(name, servers, directory)
             exits.callback(producer.close)
@@ -113,25 +115,19 @@ def read_all(servers: str, topic: str) -> dict[int, list[int]]:
 
 
 def _producer(name: str, servers: str, directory: Path) -> SteadyProducer:
-    match name:
-        case "librdkafka":
-            return LibrdkafkaProducer(servers, name, PARTITIONS)
-        case "kafka-python":
-            return KafkaPythonProducer(servers, name, PARTITIONS)
-        case "aiokafka":
-            return AioKafkaProducer(servers, name, PARTITIONS)
-        case _:
-            return JavaProducer(servers, name, directory)
+    if name == JAVA:
+        return JavaProducer(servers, name, directory)
+    return _PRODUCERS[name](servers, name, PARTITIONS)
 
 
-def _member(name: str, servers: str) -> GroupMember:
-    group = f"readers-of-{name}"
-    match name:
-        case "librdkafka":
-            return LibrdkafkaMember(servers, group, name)
-        case "kafka-python":
-            return KafkaPythonMember(servers, group, name)
-        case "aiokafka":
-            return AioKafkaMember(servers, group, name)
-        case _:
-            return JavaMember(servers, group, name)
+_PRODUCERS: dict[str, type[ThreadedProducer]] = {
+    "librdkafka": LibrdkafkaProducer,
+    "kafka-python": KafkaPythonProducer,
+    "aiokafka": AioKafkaProducer,
+}
+_MEMBERS: dict[str, Callable[[str, str, str], GroupMember]] = {
+    "librdkafka": LibrdkafkaMember,
+    "kafka-python": KafkaPythonMember,
+    "aiokafka": AioKafkaMember,
+    JAVA: JavaMember,
+}
