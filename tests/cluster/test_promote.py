@@ -33,7 +33,8 @@ from ottla.seams.clock import RealClock
 from ottla.seams.entropy import RealEntropy
 from ottla.seams.files import RealFiles
 from tests.support.broker_process import BrokerProcess
-from tests.support.cli.run_command import ottla
+from tests.support.cli.run_command import at, ottla
+from tests.support.cluster_processes import ClusterProcesses
 from tests.support.transactional_producer import TransactionalProducer
 from tests.support.zookeeper import access_to, new_chroot, running_servers, tell
 
@@ -188,6 +189,40 @@ def test_a_promoted_broker_has_everything_and_others_join_it(data: Path, connect
             assert producer.flush(WAIT_S) == 0
             second.stop()
         first.stop()
+
+
+def test_a_promoted_broker_is_dispensable_once_its_topics_have_three_replicas(
+    data: Path, connect: str
+) -> None:
+    arguments = ("cluster", "promote", "--data", str(data), "--zookeeper", connect, "--yes")
+    assert ottla(*arguments).exit_code == 0
+    directory = data.parent
+    data.rename(directory / "broker-1")
+    with ClusterProcesses(directory, connect) as cluster:
+        before = contents(cluster.bootstrap_servers)
+        assert (before["records"], before["offset"]) == (EXPECTED, 7)
+        replicated = ottla(
+            *("topic", "replicate", "--all", "--factor", "3", "--yes", "-o", "name"),
+            *at(cluster.bootstrap_servers),
+        )
+        assert replicated.exit_code == 0, replicated.stderr
+        cluster.wait_for_all_isrs()
+        topics = cluster.admin.list_topics(timeout=WAIT_S).topics
+        assert {"plain", "paid", "__consumer_offsets", "__transaction_state"} <= topics.keys()
+        assert all(
+            sorted(each.replicas) == [1, 2, 3]
+            for topic in topics.values()
+            for each in topic.partitions.values()
+        )
+        cluster.kill(1)
+        cluster.wait_until_led_by_others(1)
+        assert contents(cluster.bootstrap_servers) == before
+        transactional = TransactionalProducer(cluster.bootstrap_servers, "payments")
+        transactional.begin()
+        transactional.write("paid", 0, ["paid later"], 1_700_000_000_000)
+        transactional.commit()
+        after = contents(cluster.bootstrap_servers)["records"]
+        assert after == sorted([*EXPECTED, ("paid", "paid later")])
 
 
 class Killed(BaseException):

@@ -10,14 +10,14 @@ from ottla.metadata.publisher import Publisher
 from ottla.protocol.primitives import Uuid
 from ottla.replication.replica import TopicRules
 from ottla.replication.rules import topic_rules
-from ottla.seams.files import Files
+from ottla.seams.files import Files, Lock
 from ottla.settings.table import node, segments
 from ottla.storage.directory.checkpoint_files import MetaProperties
 from ottla.storage.directory.directories import LogDirectories
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.directory_opening import (
-    check_directories,
     find_placements,
+    lock_directories,
     make_directory,
     open_directory,
     prepare_directories,
@@ -31,19 +31,26 @@ NO_BROKER_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class PreparedDirectories:
-    """The log directories before anything in them is opened."""
+    """The log directories before anything in them is opened. They are locked."""
 
     # The directory that stores this broker's incarnation.
     home: str
     usable: Sequence[str]
     failed: dict[str, Exception]
     placements: Placements | None
+    # Of directories that are not opened yet.
+    locks: dict[str, Lock]
+
+    def release(self) -> None:
+        """Unlocks the directories that were not opened."""
+        while self.locks:
+            self.locks.popitem()[1].release()
 
 
 def prepare_log_dirs(
     files: Files, log_dirs: Sequence[str], node_id: int, home: str
 ) -> PreparedDirectories:
-    """Creates and checks the log directories. Unusable ones are in `failed`.
+    """Creates, locks and checks the log directories. Unusable ones are in `failed`.
 
     StorageError if one belongs to another broker.
     """
@@ -52,8 +59,8 @@ def prepare_log_dirs(
     placements = find_placements(files, ordered)
     failed = prepare_directories(files, ordered, placements)
     usable = [path for path in ordered if path not in failed]
-    check_directories(files, usable, node_id)
-    return PreparedDirectories(home, usable, failed, placements)
+    locks = lock_directories(files, usable, node_id)
+    return PreparedDirectories(home, usable, failed, placements, locks)
 
 
 def proposed_cluster_id(context: NodeContext, home: str) -> str:
@@ -74,7 +81,8 @@ def open_log_dirs(
     failed = prepared.failed
     for path in prepared.usable:
         try:
-            opened.append(_open_directory(context, path, publisher, cluster_id))
+            lock = prepared.locks.pop(path, None)
+            opened.append(_open_directory(context, path, publisher, cluster_id, lock))
         except OSError as error:
             failed[path] = error
         except BaseException:
@@ -92,7 +100,7 @@ def rules_of(context: NodeContext, image: Image, topic: str) -> TopicRules:
 
 
 def _open_directory(
-    context: NodeContext, path: str, publisher: Publisher, cluster_id: str
+    context: NodeContext, path: str, publisher: Publisher, cluster_id: str, lock: Lock | None
 ) -> LogDirectory:
     return open_directory(
         context.seams.files,
@@ -103,6 +111,7 @@ def _open_directory(
         config_of=lambda partition: rules_of(context, publisher.image, partition.topic).log,
         clock=context.seams.clock,
         open_files_max=context.settings[segments.FILES_OPEN_MAX],
+        lock=lock,
     )
 
 

@@ -30,6 +30,7 @@ from ottla.broker.node.election_meter import ElectionMeter
 from ottla.broker.node.endpoints import Endpoints
 from ottla.broker.node.log_dirs import (
     NO_BROKER_EPOCH,
+    PreparedDirectories,
     open_log_dirs,
     prepare_log_dirs,
     proposed_cluster_id,
@@ -112,6 +113,7 @@ class Node:
         self._replicas: Replicas | None = None
         self._registration: BrokerRegistration | None = None
         self._staying: asyncio.Task[None] | None = None
+        self._prepared: PreparedDirectories | None = None
         self._directories: LogDirectories | None = None
         self._connections: Connections | None = None
         self._inter_broker: InterBroker | None = None
@@ -162,6 +164,8 @@ class Node:
     def _close_directories(self) -> None:
         """Flushes and closes all logs, and stores whether that was clean. OSError if it cannot."""
         directories, self._directories = self._directories, None
+        if self._prepared:
+            self._prepared.release()
         if directories is None:
             return
         registration = self._registration
@@ -203,7 +207,9 @@ class Node:
         if self._stores.is_shared:
             # First: a start that fails here has changed nothing on disk.
             self._store = await self._stores.open(seams, home)
-        prepared = prepare_log_dirs(seams.files, log_dirs, self.settings[node.NODE_ID], home)
+        node_id = self.settings[node.NODE_ID]
+        prepared = prepare_log_dirs(seams.files, log_dirs, node_id, home)
+        self._prepared = prepared
         if self._store is None:
             self._store = await self._stores.open(seams, home)
         store = self._store
@@ -214,7 +220,7 @@ class Node:
             self._context, prepared, publisher, cluster_id=self.cluster_id
         )
         registration = self._registration = self._new_registration(prepared.home)
-        me = LocalBroker(self.settings[node.NODE_ID], registration.incarnation_id)
+        me = LocalBroker(node_id, registration.incarnation_id)
         replicas = self._replicas = load_replicas(self._context, directories, me, publisher)
         await self._bind()
         controller = await self._register(registration, store, publisher, replicas)

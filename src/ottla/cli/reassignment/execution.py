@@ -48,7 +48,8 @@ class Execution:
 async def execute(router: Router, moves: Sequence[Move], how: Execution) -> None:
     """Returns when the replicas are where the plan wants them.
 
-    If a partition is refused, all begun ones are cancelled, and nothing is changed. The throttle is
+    If a partition is refused, all begun ones are cancelled. The failure names those that the
+    cluster does not take back: their former replicas are on brokers that are down. The throttle is
     restored in any case, except if the user stops waiting: the reassignment goes on then.
     """
     throttled: list[Throttled] = []
@@ -73,20 +74,45 @@ async def execute(router: Router, moves: Sequence[Move], how: Execution) -> None
 
 
 async def _begin(router: Router, moves: Sequence[Move]) -> None:
-    """Begins all moves or, if one is refused, none. Failure."""
+    """Begins all moves or, if one is refused, none. Failure, which names what cannot be undone."""
     outcomes = await begin_reassignments(router, {move.name: move.after for move in moves})
     refused = {name: outcome for name, outcome in outcomes.items() if outcome is not None}
     if not refused:
         return
     begun = [name for name in outcomes if name not in refused]
-    if begun:
-        await cancel_reassignments(router, begun)
+    kept = await _take_back(router, begun)
     first = next(iter(refused.values()))
     raise Failure(
         f"{first.what} was refused",
         why=first.message or first.code.name,
-        advice=f"nothing was changed; {counted(len(refused), 'partition')} of {len(moves)}"
-        " could not be moved, make the plan again",
+        advice=_after_refusal(len(refused), len(moves), kept),
+    )
+
+
+async def _take_back(
+    router: Router, begun: Sequence[TopicPartition]
+) -> dict[TopicPartition, ClientError]:
+    """Cancels begun moves. Those that could not be cancelled, each with its reason."""
+    if not begun:
+        return {}
+    try:
+        outcomes = await cancel_reassignments(router, begun)
+    except ClientError as error:
+        return dict.fromkeys(begun, error)
+    return {name: outcome for name, outcome in outcomes.items() if outcome is not None}
+
+
+def _after_refusal(refused: int, planned: int, kept: Mapping[TopicPartition, ClientError]) -> str:
+    """What a plan that was refused in part has changed, and how to go on."""
+    share = f"{counted(refused, 'partition')} of {planned} could not be moved"
+    if not kept:
+        return f"nothing was changed; {share}, make the plan again"
+    reason = next(iter(kept.values()))
+    why = reason.message or reason.code.name if isinstance(reason, Refused) else str(reason)
+    return (
+        f"{share}; {named(list(kept))} could not be taken back ({why}):"
+        " `ottla topic reassign --status` shows what still moves; make the plan again when it has"
+        " ended"
     )
 
 

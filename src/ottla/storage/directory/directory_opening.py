@@ -1,6 +1,7 @@
 """Opening log directories: creates them, locks them, and checks meta.properties."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from ottla.errors import CorruptLog, StorageError
 from ottla.protocol.primitives import Uuid
@@ -23,18 +24,22 @@ class WrongCluster(StorageError):
     """This directory belongs to another cluster or node."""
 
 
-def check_directory(
+def _lock_and_check(
     files: Files, path: str, *, cluster_id: str | None, node_id: int
-) -> MetaProperties | None:
-    """Checks lock and meta.properties before a directory is opened. None if it has none yet.
+) -> tuple[Lock, MetaProperties | None]:
+    """Locks a directory before it is opened, and reads its meta.properties; None if it has none.
 
     DirectoryInUse or WrongCluster if it is not for this node, OSError if it cannot be read.
     """
-    _lock(files, path).release()
-    meta = MetaProperties.read(files, path)
-    if meta is not None:
-        _require_same(meta, path, cluster_id or meta.cluster_id, node_id)
-    return meta
+    lock = _lock(files, path)
+    try:
+        meta = MetaProperties.read(files, path)
+        if meta is not None:
+            _require_same(meta, path, cluster_id or meta.cluster_id, node_id)
+    except BaseException:
+        lock.release()
+        raise
+    return lock, meta
 
 
 def open_directory(
@@ -47,12 +52,14 @@ def open_directory(
     config_of: ConfigOf,
     clock: Clock,
     open_files_max: int = 512,
+    lock: Lock | None = None,
 ) -> LogDirectory:
     """Locks, checks and loads a log directory. Writes meta.properties if it is new.
 
+    `lock` is that of a directory which is locked already. It is released if the opening fails.
     DirectoryInUse, WrongCluster, CorruptLog or OSError if the directory cannot be used.
     """
-    lock = _lock(files, path)
+    lock = lock or _lock(files, path)
     try:
         meta = _stamp(files, path, cluster_id, node_id, directory_id)
         is_clean = checkpoint_files.read_clean_shutdown(files, path) is not None
@@ -147,18 +154,25 @@ def find_placements(files: Files, paths: Sequence[str]) -> Placements | None:
     return placements if len(paths) > 1 or placements.is_there else None
 
 
-def check_directories(files: Files, paths: Sequence[str], node_id: int) -> None:
-    """Checks that no directory is in use or belongs to another node, before any is written to.
+def lock_directories(files: Files, paths: Sequence[str], node_id: int) -> dict[str, Lock]:
+    """Locks the directories, before any is written to. They belong to this node, or are new.
 
     DirectoryInUse, WrongCluster; OSError if the first one, which has the metadata, is unusable.
+    None is locked then.
     """
     cluster_id = None
-    for path in paths:
-        try:
-            meta = check_directory(files, path, cluster_id=cluster_id, node_id=node_id)
-        except OSError:
-            # The broker runs without other directories. Opening reports their errors.
-            if path == paths[0]:
-                raise
-        else:
+    with ExitStack() as undone:
+        locks: dict[str, Lock] = {}
+        for path in paths:
+            try:
+                lock, meta = _lock_and_check(files, path, cluster_id=cluster_id, node_id=node_id)
+            except OSError:
+                # The broker runs without other directories. Opening reports their errors.
+                if path == paths[0]:
+                    raise
+                continue
+            undone.callback(lock.release)
+            locks[path] = lock
             cluster_id = cluster_id or (meta.cluster_id if meta else None)
+        undone.pop_all()
+    return locks

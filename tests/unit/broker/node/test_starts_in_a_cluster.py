@@ -80,3 +80,32 @@ def test_a_broker_that_loses_its_session_before_it_is_up_registers_again() -> No
         assert (broker.state, broker.epoch) == (BrokerState.UP, cluster.broker_epoch(2))
 
     tell(story)
+
+
+def test_the_log_directory_is_locked_before_anything_is_written_there() -> None:
+    """Two processes may start at once on one directory. The second one must not even write there
+    that it has the directory.
+    """
+
+    async def story(cluster: Cluster) -> None:
+        machine = cluster.machine(2)
+        node = machine.node(**cluster._settings_of(2))
+        found: list[set[str]] = []
+
+        class GivenUp(Exception):
+            pass
+
+        def on_owned() -> None:
+            with pytest.raises(BlockingIOError):
+                machine.disk.process().lock("/data/.lock")
+            found.append(set(machine.disk.process().list("/data")))
+            raise GivenUp
+
+        node._on_owned = on_owned
+        with pytest.raises(GivenUp):
+            await node.start()
+        assert found == [{".lock"}]
+        # The lock is free again.
+        await cluster.start(2)
+
+    tell(story)

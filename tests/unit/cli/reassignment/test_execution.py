@@ -35,6 +35,8 @@ class Brokers:
         self.cluster = cluster
         cluster.leaders = {"orders": [1, 1]}
         self.codes: dict[int, int] = {}
+        # The errors of cancellations.
+        self.cancel_codes: dict[int, int] = {}
         # The requested replicas of each partition, in their order; None is a cancellation.
         self.asked: list[dict[int, tuple[int, ...] | None]] = []
         self.settings: dict[tuple[int, str], dict[str, str]] = {}
@@ -52,7 +54,9 @@ class Brokers:
         results = tuple(
             alter.PartitionResult(
                 partition_index=each.partition_index,
-                error_code=self.codes.get(each.partition_index, 0) if each.replicas else 0,
+                error_code=(self.codes if each.replicas else self.cancel_codes).get(
+                    each.partition_index, 0
+                ),
                 error_message=None,
             )
             for each in topic.partitions
@@ -133,6 +137,21 @@ def test_if_one_partition_is_refused_the_others_are_taken_back() -> None:
         assert "nothing was changed" in str(failed.value.advice)
         assert brokers.asked == [{0: (2, 1), 1: (2,)}, {0: None}]
         assert set(map(len, brokers.settings.values())) == {0}
+
+    with_brokers(story)
+
+
+def test_what_cannot_be_taken_back_is_named() -> None:
+    async def story(brokers: Brokers, router: Router) -> None:
+        brokers.codes = {1: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        brokers.cancel_codes = {0: ErrorCode.INVALID_REPLICA_ASSIGNMENT}
+        with pytest.raises(Failure) as failed:
+            await execute(router, [FIRST, SECOND], HOW)
+        assert failed.value.what == "reassignment of orders-1 was refused"
+        advice = str(failed.value.advice)
+        assert "nothing was changed" not in advice
+        assert "1 partition of 2 could not be moved" in advice
+        assert "orders-0 could not be taken back (INVALID_REPLICA_ASSIGNMENT)" in advice
 
     with_brokers(story)
 
