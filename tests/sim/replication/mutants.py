@@ -230,8 +230,10 @@ def a_replica_that_goes_keeps_the_leader_epoch(patch: pytest.MonkeyPatch) -> Non
 
     def with_old_epoch(before: PartitionRecord, after: PartitionRecord) -> PartitionRecord:
         made = successor(before, after)
-        is_same = made.leader == before.leader
-        return replace(made, leader_epoch=before.leader_epoch) if is_same else made
+        # Callers know by its identity that nothing has changed.
+        if made is before or made.leader != before.leader:
+            return made
+        return replace(made, leader_epoch=before.leader_epoch)
 
     for module in (isr_changes, partition_update, reassignment):
         patch.setattr(module, "successor", with_old_epoch)
@@ -268,5 +270,4 @@ MUTANTS = (
     Mutant(a_failed_directory_is_served_as_empty, FEW, "invariant [345]: "),
     Mutant(damaged_logs_are_not_told, FEW, "invariant 3: .* was committed, and is not there"),
     Mutant(epochs_of_the_recovery_point_are_not_saved, FEW, "invariant [2345]: "),
-    Mutant(a_replica_that_goes_keeps_the_leader_epoch, range(60, 70), "invariant [345]: "),
 )

@@ -4,6 +4,7 @@ import asyncio
 
 from ottla.protocol.acks import Acks
 from tests.sim.replication.mutants import (
+    a_replica_that_goes_keeps_the_leader_epoch,
     an_isr_request_without_an_answer_has_failed,
     progress_is_by_broker_only,
 )
@@ -51,7 +52,27 @@ async def a_follower_has_lost_what_its_former_incarnation_had(stage: Stage) -> N
     stage.heal(leader, follower)
 
 
+async def a_replica_goes_and_is_back_with_an_empty_log(stage: Stage) -> None:
+    """It joins the ISR when it has fetched all, not with what the leader remembers of its log."""
+    leader, follower = stage.one, stage.two
+    await stage.create_topic(leader, follower, min_isr=1)
+    await stage.write(leader, b"first")
+    await stage.reassign(leader)
+    await stage.until(lambda: stage.record.replicas == (leader,))
+    # It does not fetch before the cut is healed.
+    stage.cut(leader, follower)
+    await stage.reassign(leader, follower)
+    await asyncio.sleep(2)
+    assert stage.isr == {leader}
+    stage.heal(leader, follower)
+
+
 SCHEDULES = (
+    Schedule(
+        a_replica_goes_and_is_back_with_an_empty_log,
+        a_replica_that_goes_keeps_the_leader_epoch,
+        r"isr == \{leader\}",
+    ),
     Schedule(
         a_leader_does_not_hear_that_a_follower_has_joined,
         an_isr_request_without_an_answer_has_failed,

@@ -11,6 +11,11 @@ from ottla.metadata.records import Partition
 from ottla.metadata.values import BrokerState
 from ottla.protocol.acks import Acks
 from ottla.protocol.batch import records
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+)
+from ottla.protocol.messages.alter_partition_reassignments import Partition as Reassigned
+from ottla.protocol.messages.alter_partition_reassignments import Topic as ReassignedTopic
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.protocol.messages.incremental_alter_configs import (
@@ -39,6 +44,7 @@ CLIENT = "client"
 UNTIL_S_MAX = 40.0
 POLL_S = 0.05
 PRODUCE_VERSION, FETCH_VERSION, CREATE_VERSION, ALTER_VERSION, ELECT_VERSION = 13, 17, 7, 1, 2
+REASSIGN_VERSION = 1
 TOPIC_RESOURCE, SET, PREFERRED = 2, 0, 0
 SETTINGS = {
     # Longer than any story: followers leave the ISR with their sessions only.
@@ -119,6 +125,15 @@ class Stage:
         request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=(asked,))
         response = await self.ask(self.controller, request, ELECT_VERSION)
         assert response.error_code == ErrorCode.NONE, response
+
+    async def reassign(self, *replicas: int) -> None:
+        """Also to another number of replicas. New ones have to join the ISR yet."""
+        partition = Reassigned(partition_index=0, replicas=replicas)
+        topic = ReassignedTopic(name=TOPIC, partitions=(partition,))
+        request = AlterPartitionReassignmentsRequest(topics=(topic,))
+        response = await self.ask(self.controller, request, REASSIGN_VERSION)
+        assert response.error_code == ErrorCode.NONE, response
+        assert response.responses[0].partitions[0].error_code == ErrorCode.NONE, response
 
     @property
     def record(self) -> Partition:
