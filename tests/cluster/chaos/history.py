@@ -140,6 +140,9 @@ class HistoryWriter:
             self._file.write(encode(event) + "\n")
             self._file.flush()
 
+    def close(self) -> None:
+        self._file.close()
+
 
 def encode(event: Event) -> str:
     return json.dumps({"event": type(event).__name__, **asdict(event)})
