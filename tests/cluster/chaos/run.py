@@ -74,7 +74,7 @@ def run_rounds(
 
 
 def _run_round(stage: Stage, workload: Workload, kinds: Round, random: Random) -> RoundTimes:
-    """Injects all of them, heals all, and waits until the cluster is well and records come again."""
+    """Injects and heals all of them; then the cluster is well, and records come again."""
     begin = time.monotonic()
     faults: list[Fault] = [kind(stage, random, RECORDS) for kind in kinds]
     with ExitStack() as heals:
