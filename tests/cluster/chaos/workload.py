@@ -136,7 +136,7 @@ class Workload:
         self._directory = directory
         self._prefix = tuple(prefix)
         self._seed = seed
-        self._acks = acks
+        self.acks = acks
         self._streams: WordCount | None = None
         if streams:
             self._streams = WordCount(bootstrap_servers, directory, prefix, (WORDS, COUNTS))
@@ -189,7 +189,7 @@ class Workload:
             seed=self._seed,
             topics=topics,
             partitions=PARTITIONS,
-            acks=self._acks,
+            acks=self.acks,
         )
 
     def _start(self, among: list[ClientProcess], module: str, options: Options) -> None:
