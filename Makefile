@@ -64,7 +64,6 @@ CHAOS_NEEDS := tools/need ip iproute2 && tools/need nft nftables && tools/need n
 TIMED := $(PYTHON) tools/timed.py
 test: setup $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
 	@tools/need kcat kcat
-	@$(CHAOS_NEEDS)
 	@rm -f .cache/test-times.jsonl
 	@$(TIMED) run check 4 $(MAKE) --no-print-directory check
 	@$(TIMED) run "forged batches" 1 env OTTLA_FORGERIES=350 $(BIN)/pytest -n 2 tests/property/test_forged_batches.py
@@ -72,7 +71,6 @@ test: setup $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
 	@$(TIMED) run simulation 11 $(BIN)/pytest -n 2 tests/sim
 	@$(TIMED) run "clients and tools" 7 $(BIN)/pytest -n 2 tests/compat
 	@$(TIMED) run cluster 4 $(BIN)/pytest -n 2 --dist loadfile tests/cluster --ignore tests/cluster/chaos
-	@$(TIMED) run chaos 8 $(BIN)/pytest tests/cluster/chaos
 	@$(TIMED) run Spark 15 $(BIN)/pytest -n 2 --dist loadfile tests/spark
 	@$(TIMED) run interpreted 3 tools/interpreted tests/unit tests/property
 	@$(TIMED) report
