@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 KAFKA_VERSION := 4.3.1
 KILLS ?= 200
+RUNS ?= 100
 FROM ?= 0
 KAFKA_JARS := .cache/kafka-$(KAFKA_VERSION)
 # Spark's own connector, the base of our comparisons: the newest version for our Spark.
@@ -19,7 +20,7 @@ export PYTHONHASHSEED := 0
 # Without bytecode on disk every process would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup up cluster test check unit slow interpreted bench bench-cluster bench-full soak docs clean format
+.PHONY: setup up cluster test chaos check unit slow interpreted bench bench-cluster bench-full soak docs clean format
 
 setup: $(READY)
 
@@ -55,6 +56,10 @@ check: setup
 	$(BIN)/python tools/module_index.py --check
 	$(BIN)/pytest -n 2 tests/unit tests/property
 
+# Faults on real processes: network namespaces, packet filters, mounts, a preloaded clock. As root.
+CHAOS_NEEDS := tools/need ip iproute2 && tools/need nft nftables && tools/need nsenter util-linux \
+	&& tools/need cc gcc
+
 # Each part prints its minutes at the end, beside its budget. Set-up and downloads do not count.
 TIMED := $(PYTHON) tools/timed.py
 test: setup $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
@@ -65,7 +70,7 @@ test: setup $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
 	@$(TIMED) run model 2 $(BIN)/pytest -s tests/model
 	@$(TIMED) run simulation 11 $(BIN)/pytest -n 2 tests/sim
 	@$(TIMED) run "clients and tools" 7 $(BIN)/pytest -n 2 tests/compat
-	@$(TIMED) run cluster 4 $(BIN)/pytest -n 2 --dist loadfile tests/cluster
+	@$(TIMED) run cluster 4 $(BIN)/pytest -n 2 --dist loadfile tests/cluster --ignore tests/cluster/chaos
 	@$(TIMED) run Spark 15 $(BIN)/pytest -n 2 --dist loadfile tests/spark
 	@$(TIMED) run interpreted 3 tools/interpreted tests/unit tests/property
 	@$(TIMED) report
@@ -96,6 +101,11 @@ soak: setup $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
 	COPIED=100000 $(BIN)/pytest -n 2 tests/compat/test_transaction_clients.py --timeout 7200
 	COUNTED=100000 $(BIN)/pytest tests/compat/test_transaction_streams.py --timeout 7200
 	KILLS=30 $(BIN)/pytest tests/spark/test_pipeline_kill.py --timeout 7200
+
+# Faults on a cluster of real processes, one run for each seed. FROM=30 continues with that seed.
+chaos: setup
+	@$(CHAOS_NEEDS)
+	$(BIN)/python -m tests.cluster.chaos --runs $(RUNS) --from $(FROM)
 
 docs: setup
 	$(BIN)/python tools/gaps.py

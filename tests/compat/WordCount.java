@@ -1,5 +1,6 @@
-// Kafka Streams counts words with exactly_once_v2: SERVERS SOURCE TARGET DIRECTORY. Each record of
-// SOURCE is a word; TARGET gets each word with each of its counts. Runs until it is killed.
+// Kafka Streams counts words with exactly_once_v2: SERVERS SOURCE TARGET DIRECTORY [REPLICAS]. Each
+// record of SOURCE is a word; TARGET gets each word with each of its counts. Runs until it is killed.
+// Its own topics have one replica if no other number is given.
 
 import java.util.Properties;
 
@@ -25,7 +26,7 @@ public class WordCount {
         said.put("processing.guarantee", StreamsConfig.EXACTLY_ONCE_V2);
         said.put("commit.interval.ms", "50");
         said.put("num.stream.threads", "2");
-        said.put("replication.factor", "1");
+        said.put("replication.factor", args.length > 4 ? args[4] : "1");
         // Every count is sent, not only the last one of a transaction.
         said.put("statestore.cache.max.bytes", "0");
         said.put("consumer.auto.offset.reset", "earliest");

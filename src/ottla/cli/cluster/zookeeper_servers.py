@@ -1,4 +1,4 @@
-"""ZooKeeper servers as child processes, on this machine only."""
+"""ZooKeeper servers as child processes, by default on the loopback address of this machine."""
 
 import signal
 import socket
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from ottla.cli.cluster.child_process import die_with_parent
 from ottla.cli.cluster.zookeeper_jars import ZooKeeperJars, find_zookeeper
@@ -44,6 +44,16 @@ MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 COMMANDS = "srvr,ruok,mntr,cons,dump"
 
 
+class ServerHost(NamedTuple):
+    """The address of a server, and a command that runs it there (in a network namespace)."""
+
+    address: str = HOST
+    prefix: tuple[str, ...] = ()
+
+
+LOCAL = ServerHost()
+
+
 class ZooKeeperServer:
     """One server. `number` begins at 1."""
 
@@ -54,8 +64,10 @@ class ZooKeeperServer:
         directory: Path,
         port: int,
         properties: Mapping[str, str],
+        host: ServerHost = LOCAL,
     ) -> None:
         self.number = number
+        self.host = host
         self.port = port
         self.directory = directory
         self._jars = jars
@@ -83,6 +95,7 @@ class ZooKeeperServer:
     def start(self) -> None:
         """Starts the process, without waiting until it serves."""
         command = [
+            *self.host.prefix,
             self._jars.java,
             *JAVA_OPTIONS,
             *(f"-D{name}={value}" for name, value in self._properties.items()),
@@ -114,7 +127,7 @@ class ZooKeeperServer:
         """The answer to a four-letter word; empty if there is none."""
         parts = []
         try:
-            with socket.create_connection((HOST, self.port), timeout_s) as connection:
+            with socket.create_connection((self.host.address, self.port), timeout_s) as connection:
                 connection.sendall(word.encode())
                 while part := connection.recv(1 << 16):
                     parts.append(part)
@@ -168,25 +181,33 @@ class ZooKeeperServers:
         properties: Mapping[str, str] | None = None,
         settings: Mapping[str, str] | None = None,
         jars: ZooKeeperJars | None = None,
+        hosts: Sequence[ServerHost] | None = None,
     ) -> None:
         """`ports` are three for each server: for clients, followers and the election.
 
-        `properties` are Java's, and `settings` are lines of zoo.cfg. Failure without Java.
+        `properties` are Java's, and `settings` are lines of zoo.cfg. `hosts` are one for each
+        server. Failure without Java.
         """
         self.jars = jars or find_zookeeper()
         self._settings = dict(settings or {})
+        on = list(hosts) if hosts is not None else [LOCAL] * count
         chosen = list(ports) if ports is not None else free_ports(3 * count)
         self._ports = [chosen[3 * index : 3 * index + 3] for index in range(count)]
         self.servers = [
             ZooKeeperServer(
-                self.jars, index + 1, directory / f"server-{index + 1}", each[0], properties or {}
+                self.jars,
+                index + 1,
+                directory / f"server-{index + 1}",
+                each[0],
+                properties or {},
+                host,
             )
-            for index, each in enumerate(self._ports)
+            for index, (each, host) in enumerate(zip(self._ports, on, strict=True))
         ]
 
     @property
     def connect_string(self) -> str:
-        return ",".join(f"{HOST}:{server.port}" for server in self.servers)
+        return ",".join(f"{server.host.address}:{server.port}" for server in self.servers)
 
     def start(self) -> None:
         """Returns when every server serves. Failure if one ends, or takes too long."""
@@ -246,7 +267,7 @@ class ZooKeeperServers:
             "syncLimit": SYNC_LIMIT_TICKS,
             "dataDir": server.directory / "data",
             "clientPort": server.port,
-            "clientPortAddress": HOST,
+            "clientPortAddress": server.host.address,
             "minSessionTimeout": SESSION_TIMEOUT_MS_MIN,
             "maxSessionTimeout": SESSION_TIMEOUT_MS_MAX,
             "maxClientCnxns": 0,
@@ -255,8 +276,8 @@ class ZooKeeperServers:
             "autopurge.purgeInterval": 1,
         }
         if len(self.servers) > 1:
-            for number, (_, quorum, election) in enumerate(self._ports, 1):
-                settings[f"server.{number}"] = f"{HOST}:{quorum}:{election}"
+            for each, (_, quorum, election) in zip(self.servers, self._ports, strict=True):
+                settings[f"server.{each.number}"] = f"{each.host.address}:{quorum}:{election}"
         lines = [f"{name}={value}" for name, value in {**settings, **self._settings}.items()]
         (server.directory / "zoo.cfg").write_text("\n".join(lines) + "\n")
         (server.directory / "data").mkdir(exist_ok=True)

@@ -1,0 +1,30 @@
+"""Settings and errors of librdkafka that several clients share."""
+
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+COMMON: dict[str, Any] = {
+    "reconnect.backoff.ms": 50,
+    "reconnect.backoff.max.ms": 1_000,
+    "socket.timeout.ms": 10_000,
+    # Else it forgets a broker that is away, and with it whatever waits for that broker: calls never
+    # return (librdkafka's issues 5456 and 5511).
+    "metadata.recovery.strategy": "none",
+    "log_level": 0,
+}
+# The record never left the client.
+DEFINITE = {
+    KafkaError._PURGE_QUEUE,
+    KafkaError._QUEUE_FULL,
+    KafkaError.MSG_SIZE_TOO_LARGE,
+}
+
+
+def error_of(failure: KafkaException) -> KafkaError:
+    found: KafkaError = failure.args[0]
+    return found
+
+
+def is_fatal(error: KafkaError) -> bool:
+    return bool(error.fatal()) or error.code() == KafkaError._FATAL

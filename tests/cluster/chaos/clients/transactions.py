@@ -1,0 +1,177 @@
+"""Transactions of librdkafka, written to a history step by step."""
+
+from collections.abc import Callable
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from tests.cluster.chaos.clients.librdkafka import COMMON, error_of
+from tests.cluster.chaos.clients.process import Client
+from tests.cluster.chaos.history import (
+    NO_OFFSET,
+    Acknowledged,
+    Failed,
+    Partition,
+    Sent,
+    Step,
+    Transaction,
+)
+
+TRANSACTION_TIMEOUT_MS = 15_000
+CALL_S = 5.0
+
+
+class AbortNeeded(Exception):
+    """The transaction has to be aborted; then the producer can go on."""
+
+
+class ProducerLost(Exception):
+    """The producer is fenced, or cannot go on. Another one has to be opened."""
+
+
+class TransactionLine:
+    """One transactional id: a producer at a time, a transaction at a time."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._opened = 0
+        self._begun = 0
+        self._transaction = ""
+        self._producer: Producer | None = None
+
+    def open(self) -> None:
+        """Another producer of the transactional id: it ends what an earlier one has left open."""
+        self._opened += 1
+        options = self._client.options
+        self._producer = Producer(
+            COMMON
+            | {
+                "bootstrap.servers": options.servers,
+                "client.id": options.name,
+                "transactional.id": options.name,
+                "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+                "message.timeout.ms": TRANSACTION_TIMEOUT_MS,
+                "request.timeout.ms": 5_000,
+                "linger.ms": 5,
+            }
+        )
+        self._call(self._producer.init_transactions)
+
+    @property
+    def producer(self) -> Producer:
+        assert self._producer is not None
+        return self._producer
+
+    def begin(self) -> None:
+        self._begun += 1
+        self._transaction = f"{self._client.options.name}/{self._begun}"
+        self._note(Step.BEGUN)
+        self._call(lambda _: self.producer.begin_transaction())
+
+    def send(self, partition: Partition, payload: str) -> None:
+        value = self._client.next_value()
+        self._client.history.write(
+            Sent,
+            producer=self._opened,
+            partition=partition,
+            value=value,
+            transaction=self._transaction,
+        )
+        try:
+            self.producer.produce(
+                partition.topic,
+                key=value,
+                value=payload,
+                partition=partition.number,
+                on_delivery=self._delivered,
+            )
+        except (BufferError, KafkaException) as failure:
+            self._fail(value, repr(failure), is_definite=True)
+            raise AbortNeeded from failure
+
+    def call(self, act: Callable[[float], object]) -> None:
+        """A step of the transaction, which is given the time that it may take."""
+        self._call(act)
+
+    def commit(self) -> None:
+        """AbortNeeded, or ProducerLost with the outcome noted as unknown."""
+        self._note(Step.COMMITTING)
+        try:
+            self._call(self.producer.commit_transaction)
+        except ProducerLost:
+            self._note(Step.UNKNOWN)
+            raise
+        self._note(Step.COMMITTED)
+
+    def abort(self) -> None:
+        """A lost producer leaves the abort to the coordinator, or to the next producer."""
+        self._call(self.producer.abort_transaction)
+        self._note(Step.ABORTED)
+
+    def _call(self, act: Callable[[float], object]) -> None:
+        while True:
+            try:
+                act(CALL_S)
+            except KafkaException as failure:
+                error = error_of(failure)
+                if error.retriable() and not self._client.is_late:
+                    self._client.wait(0.05)
+                    continue
+                if error.txn_requires_abort():
+                    raise AbortNeeded from failure
+                raise ProducerLost from failure
+            return
+
+    def _note(self, step: Step) -> None:
+        self._client.history.write(Transaction, transaction=self._transaction, step=step)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        value = message.key().decode()
+        if error is not None:
+            self._fail(value, str(error), is_definite=False)
+            return
+        found = message.offset()
+        self._client.history.write(
+            Acknowledged,
+            partition=Partition(message.topic(), message.partition()),
+            offset=NO_OFFSET if found is None or found < 0 else found,
+            value=value,
+        )
+
+    def _fail(self, value: str, reason: str, *, is_definite: bool) -> None:
+        self._client.history.write(Failed, value=value, is_definite=is_definite, reason=reason)
+
+
+def run_transaction(line: TransactionLine, fill: Callable[[], bool]) -> Step:
+    """One transaction. `fill` sends its records and says whether they are to be committed.
+
+    The step that was reached: committed, aborted, or unknown if another producer has to be opened.
+    """
+    try:
+        line.begin()
+        try:
+            if fill():
+                line.commit()
+                return Step.COMMITTED
+        except AbortNeeded:
+            pass
+        line.abort()
+    except (AbortNeeded, ProducerLost):
+        return Step.UNKNOWN
+    return Step.ABORTED
+
+
+def open_line(client: Client) -> TransactionLine | None:
+    """A line that is ready for its first transaction; None if the client is to end before."""
+    line = TransactionLine(client)
+    return line if reopen(client, line) else None
+
+
+def reopen(client: Client, line: TransactionLine) -> bool:
+    while not client.is_stopping:
+        try:
+            line.open()
+        except (AbortNeeded, ProducerLost):
+            client.wait(0.5)
+        else:
+            return True
+    return False

@@ -1,0 +1,54 @@
+"""A fault: injected, seen to be there, and healed."""
+
+from abc import ABC, abstractmethod
+from random import Random
+from typing import ClassVar
+
+from tests.cluster.chaos.broker import ChaosBroker
+from tests.cluster.chaos.stage import SESSION_TIMEOUT_S, Stage
+
+# Long enough for the sessions of all that it cuts off to end.
+LONG_S = 2 * SESSION_TIMEOUT_S + 1
+
+
+class FaultDidNothing(Exception):
+    """A fault was injected, and its effect is not there: the run proves nothing."""
+
+
+class Fault(ABC):
+    """One fault on one stage. `random` decides where, within what the fault is about."""
+
+    name: ClassVar[str]
+    # How long it stays after it was seen.
+    lasts_s: float = LONG_S
+
+    def __init__(self, stage: Stage, random: Random, topic: str) -> None:
+        """`topic` is one that clients write to: its leaders are worth hitting."""
+        self.stage = stage
+        self.random = random
+        self.topic = topic
+
+    @abstractmethod
+    def inject(self) -> None: ...
+
+    @abstractmethod
+    def check(self) -> None:
+        """FaultDidNothing, NotWithinTime."""
+
+    @abstractmethod
+    def heal(self) -> None: ...
+
+    @property
+    def target(self) -> str:
+        """Where it was injected, for people."""
+        return ""
+
+    def a_leader(self) -> ChaosBroker:
+        partitions = self.stage.view().topics[self.topic].partitions
+        return self.stage.leader_of(self.topic, self.random.randrange(len(partitions)))
+
+
+def require(is_there: bool, effect: str) -> None:
+    """FaultDidNothing if the effect is not there."""
+    if not is_there:
+        raise FaultDidNothing(effect)
