@@ -1,5 +1,6 @@
 """Transactions of librdkafka, written to a history step by step."""
 
+import time
 from collections.abc import Callable
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -18,6 +19,8 @@ from tests.cluster.chaos.history import (
 
 TRANSACTION_TIMEOUT_MS = 15_000
 CALL_S = 5.0
+# A step that takes longer than this cannot succeed: the coordinator has aborted the transaction.
+STEP_S = 3 * TRANSACTION_TIMEOUT_MS / 1000
 
 
 class AbortNeeded(Exception):
@@ -108,14 +111,17 @@ class TransactionLine:
         self._note(Step.ABORTED)
 
     def _call(self, act: Callable[[float], object]) -> None:
+        deadline = time.monotonic() + STEP_S
         while True:
             try:
                 act(CALL_S)
             except KafkaException as failure:
                 error = error_of(failure)
-                if error.retriable() and not self._client.is_late:
+                if error.retriable() and time.monotonic() < deadline and not self._client.is_late:
                     self._client.wait(0.05)
                     continue
+                # For whoever looks why a client was slow.
+                print(f"{time.monotonic():.3f} {self._transaction}: {error!r}", flush=True)
                 if error.txn_requires_abort():
                     raise AbortNeeded from failure
                 raise ProducerLost from failure
