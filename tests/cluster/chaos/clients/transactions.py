@@ -5,11 +5,14 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from tests.cluster.chaos.clients.librdkafka import COMMON, error_of
+from tests.cluster.chaos.clients.librdkafka import (
+    COMMON,
+    error_of,
+    record_of,
+    write_acknowledgement,
+)
 from tests.cluster.chaos.clients.process import Client
 from tests.cluster.chaos.history import (
-    NO_OFFSET,
-    Acknowledged,
     Failed,
     Partition,
     Sent,
@@ -131,17 +134,10 @@ class TransactionLine:
         self._client.history.write(Transaction, transaction=self._transaction, step=step)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        value = message.key().decode()
-        if error is not None:
-            self._fail(value, str(error), is_definite=False)
-            return
-        found = message.offset()
-        self._client.history.write(
-            Acknowledged,
-            partition=Partition(message.topic(), message.partition()),
-            offset=NO_OFFSET if found is None or found < 0 else found,
-            value=value,
-        )
+        if error is None:
+            write_acknowledgement(self._client.history, message)
+        else:
+            self._fail(record_of(message).value, str(error), is_definite=False)
 
     def _fail(self, value: str, reason: str, *, is_definite: bool) -> None:
         self._client.history.write(Failed, value=value, is_definite=is_definite, reason=reason)
