@@ -40,6 +40,9 @@ CLASSIC_GROUP, CONSUMER_GROUP, COPIERS = "classic-members", "consumer-members", 
 START_S = 90.0
 SHOWN_MAX = 20
 POLL_S = 0.1
+# A read and the end of clients have at least this time, even if groups that did not catch up have
+# used up all the time of a finish.
+READ_S = 30.0
 LEVELS = ("committed", "uncommitted")
 
 
@@ -255,7 +258,7 @@ class Workload:
     def _read_back(self, name: str, deadline: float) -> FinalRead:
         """Fails if transactions stay open or a partition cannot be read: nothing can be checked."""
         file = self._directory / f"{name}-read.json"
-        left_s = max(1.0, deadline - time.monotonic())
+        left_s = max(READ_S, deadline - time.monotonic())
         arguments = (self._servers, str(file), str(left_s), *self._topics)
         self._run("reader", *arguments, timeout_s=left_s + START_S)
         found = json.loads(file.read_text(encoding="utf-8"))
@@ -280,7 +283,7 @@ class Workload:
     def _end(self, clients: Sequence[ClientProcess], deadline: float) -> None:
         for client in clients:
             client.ask_to_end()
-        last = min(deadline, time.monotonic() + 2 * ENDING_S)
+        last = max(min(deadline, time.monotonic() + 2 * ENDING_S), time.monotonic() + READ_S)
         for client in clients:
             was_running = not any(client.name in each.clients for each in self._anomalies)
             if not client.end(last) and was_running:

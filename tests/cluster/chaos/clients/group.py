@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from tests.cluster.chaos.clients.librdkafka import COMMON
+from tests.cluster.chaos.clients.librdkafka import COMMON, record_of
 from tests.cluster.chaos.clients.process import Client
 from tests.cluster.chaos.history import (
     Assigned,
@@ -117,13 +117,3 @@ class GroupConsumer:
     def _note(self, kind: type[Assigned] | type[Revoked], partitions: list[TopicPartition]) -> None:
         found = tuple(Partition(each.topic, each.partition) for each in partitions)
         self._client.history.write(kind, group=self._client.options.group, partitions=found)
-
-
-def record_of(message: Message) -> Record:
-    return Record(
-        message.topic(),
-        message.partition(),
-        message.offset(),
-        (message.key() or b"").decode(errors="replace"),
-        (message.value() or b"").decode(errors="replace"),
-    )

@@ -4,9 +4,16 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from tests.cluster.chaos.clients.librdkafka import COMMON, DEFINITE, error_of, is_fatal
+from tests.cluster.chaos.clients.librdkafka import (
+    COMMON,
+    DEFINITE,
+    error_of,
+    is_fatal,
+    record_of,
+    write_acknowledgement,
+)
 from tests.cluster.chaos.clients.process import Client, run
-from tests.cluster.chaos.history import NO_OFFSET, Acknowledged, Failed, Partition, Sent
+from tests.cluster.chaos.history import Failed, Partition, Sent
 
 IN_FLIGHT_MAX = 200
 
@@ -74,17 +81,10 @@ class Idempotent:
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         self._in_flight -= 1
-        value = message.key().decode()
         if error is None:
-            found = message.offset()
-            self._client.history.write(
-                Acknowledged,
-                partition=Partition(message.topic(), message.partition()),
-                offset=NO_OFFSET if found is None or found < 0 else found,
-                value=value,
-            )
+            write_acknowledgement(self._client.history, message)
         else:
-            self._fail(value, error.code() in DEFINITE, str(error))
+            self._fail(record_of(message).value, error.code() in DEFINITE, str(error))
 
     def _fail(self, value: str, is_definite: bool, reason: str) -> None:
         self._client.history.write(Failed, value=value, is_definite=is_definite, reason=reason)

@@ -1,8 +1,10 @@
-"""Settings and errors of librdkafka that several clients share."""
+"""Settings, errors and records of librdkafka, as several clients need them."""
 
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from tests.cluster.chaos.history import NO_OFFSET, Acknowledged, HistoryWriter, Record
 
 COMMON: dict[str, Any] = {
     "reconnect.backoff.ms": 50,
@@ -28,3 +30,21 @@ def error_of(failure: KafkaException) -> KafkaError:
 
 def is_fatal(error: KafkaError) -> bool:
     return bool(error.fatal()) or error.code() == KafkaError._FATAL
+
+
+def record_of(message: Message) -> Record:
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None
+    assert partition is not None
+    return Record(
+        topic,
+        partition,
+        NO_OFFSET if offset is None or offset < 0 else offset,
+        (message.key() or b"").decode(errors="replace"),
+        (message.value() or b"").decode(errors="replace"),
+    )
+
+
+def write_acknowledgement(history: HistoryWriter, message: Message) -> None:
+    record = record_of(message)
+    history.write(Acknowledged, partition=record.where, offset=record.offset, value=record.value)

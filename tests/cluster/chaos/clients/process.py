@@ -60,6 +60,7 @@ class Client:
         self._stopping = threading.Event()
         self._deadline = float("inf")
         self._values = 0
+        self._parent = os.getppid()
         signal.signal(signal.SIGTERM, lambda *_: self._stop())
 
     def _stop(self) -> None:
@@ -68,6 +69,9 @@ class Client:
 
     @property
     def is_stopping(self) -> bool:
+        if os.getppid() != self._parent and not self._stopping.is_set():
+            # Whoever started it was killed.
+            self._stop()
         return self._stopping.is_set()
 
     @property

@@ -12,8 +12,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from tests.cluster.chaos.clients.group import record_of
-from tests.cluster.chaos.clients.librdkafka import COMMON
+from tests.cluster.chaos.clients.librdkafka import COMMON, record_of
 from tests.cluster.chaos.history import Partition, Record
 
 ASK_S = 10.0
@@ -98,9 +97,9 @@ class Reader:
                 if error is None:
                     found.append(record_of(message))
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    where = Partition(message.topic(), message.partition())
-                    if message.offset() >= ends[where]:
-                        left.discard(where)
+                    end = record_of(message)
+                    if end.offset >= ends[end.where]:
+                        left.discard(end.where)
         return found
 
 

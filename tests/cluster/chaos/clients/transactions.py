@@ -1,14 +1,18 @@
 """Transactions of librdkafka, written to a history step by step."""
 
+import time
 from collections.abc import Callable
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from tests.cluster.chaos.clients.librdkafka import COMMON, error_of
+from tests.cluster.chaos.clients.librdkafka import (
+    COMMON,
+    error_of,
+    record_of,
+    write_acknowledgement,
+)
 from tests.cluster.chaos.clients.process import Client
 from tests.cluster.chaos.history import (
-    NO_OFFSET,
-    Acknowledged,
     Failed,
     Partition,
     Sent,
@@ -18,6 +22,8 @@ from tests.cluster.chaos.history import (
 
 TRANSACTION_TIMEOUT_MS = 15_000
 CALL_S = 5.0
+# A step that takes longer than this cannot succeed: the coordinator has aborted the transaction.
+STEP_S = 3 * TRANSACTION_TIMEOUT_MS / 1000
 
 
 class AbortNeeded(Exception):
@@ -108,14 +114,17 @@ class TransactionLine:
         self._note(Step.ABORTED)
 
     def _call(self, act: Callable[[float], object]) -> None:
+        deadline = time.monotonic() + STEP_S
         while True:
             try:
                 act(CALL_S)
             except KafkaException as failure:
                 error = error_of(failure)
-                if error.retriable() and not self._client.is_late:
+                if error.retriable() and time.monotonic() < deadline and not self._client.is_late:
                     self._client.wait(0.05)
                     continue
+                # For whoever looks why a client was slow.
+                print(f"{time.monotonic():.3f} {self._transaction}: {error!r}", flush=True)
                 if error.txn_requires_abort():
                     raise AbortNeeded from failure
                 raise ProducerLost from failure
@@ -125,17 +134,10 @@ class TransactionLine:
         self._client.history.write(Transaction, transaction=self._transaction, step=step)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        value = message.key().decode()
-        if error is not None:
-            self._fail(value, str(error), is_definite=False)
-            return
-        found = message.offset()
-        self._client.history.write(
-            Acknowledged,
-            partition=Partition(message.topic(), message.partition()),
-            offset=NO_OFFSET if found is None or found < 0 else found,
-            value=value,
-        )
+        if error is None:
+            write_acknowledgement(self._client.history, message)
+        else:
+            self._fail(record_of(message).value, str(error), is_definite=False)
 
     def _fail(self, value: str, reason: str, *, is_definite: bool) -> None:
         self._client.history.write(Failed, value=value, is_definite=is_definite, reason=reason)
