@@ -220,7 +220,7 @@ def a_failed_directory_is_served_as_empty(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogDirectories, "settle_placements", settle_and_ignore)
 
 
-FEW, MANY, OF_LOSSES = range(20), range(60), range(40)
+FEW, MANY, OF_LOSSES = range(20), range(60), range(40, 80)
 MUTANTS = (
     Mutant(leader_epoch_is_not_raised, FEW, "invariant [17]: .* leader epoch"),
     Mutant(partition_epoch_is_not_raised, FEW, "invariant 7: .* partition epoch"),
