@@ -85,11 +85,6 @@ def test_data_of_a_cluster_without_zookeeper(tmp_path: Path, connect: str) -> No
         member.stop()
     code, lines = refused(data)
     assert code is ExitCode.FAILED
-    assert "A broker of a cluster is started with --zookeeper" in lines[1]
-    # A broker that has run for a few seconds has saved this file.
-    (data / "metadata-applied-offset").write_text("5\n")
-    code, lines = refused(data)
-    assert code is ExitCode.FAILED
     assert lines[0] == (
         f"error: {data} is of a broker in a cluster, whose metadata is in ZooKeeper"
     )
