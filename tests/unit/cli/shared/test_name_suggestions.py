@@ -107,6 +107,7 @@ NO_NAMES = {
     ("consume", "key_separator"): "any text",
     ("consume", "start"): "a place",
     ("doctor", "data"): "a directory",
+    ("doctor", "health"): "addresses",
     ("down", "data"): "a directory",
     ("group reset", "to"): "a place",
     ("log adopt", "data"): "a directory",
