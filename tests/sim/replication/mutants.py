@@ -270,4 +270,15 @@ MUTANTS = (
     Mutant(a_failed_directory_is_served_as_empty, FEW, "invariant [345]: "),
     Mutant(damaged_logs_are_not_told, FEW, "invariant 3: .* was committed, and is not there"),
     Mutant(epochs_of_the_recovery_point_are_not_saved, FEW, "invariant [2345]: "),
+    # Found by aimed faults, so the seeds are some that have them.
+    Mutant(
+        an_isr_request_without_an_answer_has_failed,
+        (9, 17, 29, 61, 72),
+        "invariant 4: .* of the ISR ends at",
+    ),
+    Mutant(
+        progress_is_by_broker_only,
+        (30, 72, 98, 130, 132),
+        "invariant 3: .* was committed, and is not there|invariant 4: .* of the ISR ends at",
+    ),
 )

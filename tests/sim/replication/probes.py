@@ -5,9 +5,13 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from ottla.broker.inter_broker.marker_requests import MarkerRequests
 from ottla.broker.inter_broker.own_requests import OwnRequests
+from ottla.coordinators.txn.partition_leaders import Codes
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.isr_changes import AskedIsr
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.replication.append.transaction_marker import TransactionMarker
 from ottla.replication.partition import Partition
 from ottla.replication.replica import Replica
 from ottla.storage.log.log import Log
@@ -15,11 +19,16 @@ from tests.sim.cluster.metadata_audit import StoreClaims
 from tests.sim.cluster.probes import probing
 from tests.sim.replication.oracle import ReplicationOracle
 from tests.sim.replication.stored_batches import batches_from
+from tests.sim.seams.owner import OWNER
 
 APPENDS = ("append", "append_together", "append_marker", "append_replicated")
 TRUNCATIONS = ("truncate", "restart_at")
 # All that moves the high watermark.
 MOVES = ("assign", "appended", "fetched", "isr_refused", "replicated", "truncated")
+# Told of an AlterPartition.
+IsLost = Callable[[Sequence[AskedIsr]], bool]
+# Told of a marker for another broker: the sender's process, the leader's id, the partitions.
+TellMarker = Callable[[str, int, TransactionMarker, Sequence[TopicPartition]], None]
 
 
 @contextmanager
@@ -87,20 +96,37 @@ def _open_probe(post_init: Callable[..., Any], oracle: ReplicationOracle) -> Cal
 
 
 @contextmanager
-def isr_answers_lost(
-    is_lost: Callable[[], bool], is_request_lost: Callable[[], bool] = lambda: False
-) -> Iterator[None]:
+def isr_answers_lost(is_lost: IsLost, is_request_lost: IsLost = lambda _: False) -> Iterator[None]:
     """AlterPartition requests, or answers to them, get lost: the outcome is not known."""
     alter_partitions = OwnRequests.alter_partitions
     unknown = PeerError(ErrorCode.REQUEST_TIMED_OUT, "it was lost")
 
     async def alter_and_lose(self: OwnRequests, asked: Sequence[AskedIsr]) -> list[ErrorCode]:
-        if is_request_lost():
+        if is_request_lost(asked):
             raise unknown
         outcomes = await alter_partitions(self, asked)
-        if is_lost():
+        if is_lost(asked):
             raise unknown
         return outcomes
 
     with patch.object(OwnRequests, "alter_partitions", alter_and_lose):
+        yield
+
+
+@contextmanager
+def markers_told(tell: TellMarker) -> Iterator[None]:
+    """`tell` is called before each marker for another broker is sent, or sent again."""
+    write = MarkerRequests.write
+
+    async def tell_and_write(
+        self: MarkerRequests,
+        broker_id: int,
+        marker: TransactionMarker,
+        partitions: Sequence[TopicPartition],
+    ) -> Codes:
+        owner = OWNER.get()
+        tell("" if owner is None else owner.name, broker_id, marker, partitions)
+        return await write(self, broker_id, marker, partitions)
+
+    with patch.object(MarkerRequests, "write", tell_and_write):
         yield

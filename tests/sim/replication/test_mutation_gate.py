@@ -14,7 +14,6 @@ from tests.sim.broker import transactional_mutants as of_one_broker
 from tests.sim.cluster import mutants as of_metadata
 from tests.sim.planted_bugs import Plant, PlantedBug
 from tests.sim.replication import mutants as of_replication
-from tests.sim.replication.schedules import membership as membership_schedules
 from tests.sim.replication.schedules import transactions as transaction_schedules
 from tests.sim.replication.schedules.stage import Schedule
 from tests.sim.replication.transactions import mutants as of_transactions
@@ -59,14 +58,10 @@ GATE = (
     Gated(
         "revert ISR on timeout",
         of_replication.an_isr_request_without_an_answer_has_failed,
-        membership_schedules.SCHEDULES,
+        BY_SEEDS,
     ),
     Gated("no producer rollback", of_replication.producers_are_not_rolled_back, BY_SEEDS),
-    Gated(
-        "progress keyed by id only",
-        of_replication.progress_is_by_broker_only,
-        membership_schedules.SCHEDULES,
-    ),
+    Gated("progress keyed by id only", of_replication.progress_is_by_broker_only, BY_SEEDS),
     Gated(
         "no epoch cut on an empty truncation",
         of_replication.no_epoch_is_cut_with_no_record,

@@ -1,13 +1,18 @@
 """Faults that go for coordinators, and for the moment in which a transaction ends."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import ClassVar
 
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.replication.append.transaction_marker import TransactionMarker
+from ottla.storage.producers.entry import EPOCH_BUMPED_SINCE
 from tests.sim.cluster import sessions
 from tests.sim.cluster.cluster import BrokerMachine
 from tests.sim.cluster.nemesis import SESSION_TIMEOUT_MS, Weighted
 from tests.sim.cluster.oracle import PartitionKey
-from tests.sim.replication.nemesis import DEPOSED_MS_MAX, ReplicationNemesis
+from tests.sim.replication.aimed_faults import AimedNemesis
+from tests.sim.replication.nemesis import DEPOSED_MS_MAX
 from tests.sim.replication.transactions.world import ClusterTransactions
 
 # How long to wait for the end of a transaction, and how often to look.
@@ -15,9 +20,11 @@ END_S_MAX = 1.0
 LOOK_S = 0.005
 # Between the request and its answer.
 STRIKE_MS_MAX = 40
+# How long a deposed coordinator reaches the leader to which it owes a marker.
+REPEATED_MS_MIN, REPEATED_MS_MAX = 1_500, 4_000
 
 
-class TransactionalNemesis(ReplicationNemesis):
+class TransactionalNemesis(AimedNemesis):
     """Leaders of coordinators' partitions are hit as often as those of others, and more at ends."""
 
     def __init__(
@@ -88,6 +95,68 @@ class TransactionalNemesis(ReplicationNemesis):
 
         oracle.on_append.append(strike)
 
+    def a_deposed_coordinator_repeats_a_marker(self) -> None:
+        """It sends it before it is deposed, and it arrives in the producer's next transaction.
+
+        Markers of transaction version 2 bump the epoch, and are of no use.
+        """
+        transactions = self._transactions
+        deposed_s = self._entropy.between(REPEATED_MS_MIN, REPEATED_MS_MAX) / 1e3
+
+        def hold(
+            process: str,
+            leader_id: int,
+            marker: TransactionMarker,
+            partitions: Sequence[TopicPartition],
+        ) -> None:
+            places = [each for each in partitions if each in transactions.targets]
+            coordinator = self._machine_of(process)
+            if marker.transaction_version >= EPOCH_BUMPED_SINCE or not places:
+                return
+            if coordinator is None or hold not in self._world.markers:
+                return
+            self._world.markers.remove(hold)
+            leader = self._cluster.machines[leader_id]
+            # Now: it must not arrive before the successor's.
+            self._block(coordinator.host, leader.host)
+            self._soon(lambda: self._begin_repair(repeat(coordinator, leader, marker, places[0])))
+
+        async def repeat(
+            coordinator: BrokerMachine,
+            leader: BrokerMachine,
+            marker: TransactionMarker,
+            place: TopicPartition,
+        ) -> None:
+            self._world.witness.note(f"  {coordinator.host} is deposed, with a marker left")
+            self._block(coordinator.host, sessions.HOST)
+            self._cluster.ensemble.expire(coordinator.host)
+            await self._until(lambda: self._has_next_transaction(place, leader, marker))
+            self._network.heal(coordinator.host, leader.host)
+            await asyncio.sleep(deposed_s)
+            self._network.heal(coordinator.host, sessions.HOST)
+
+        self._world.markers.append(hold)
+
+    def _machine_of(self, process: str) -> BrokerMachine | None:
+        for machine in self._cluster.all:
+            if machine.process_name == process:
+                return machine
+        return None
+
+    def _has_next_transaction(
+        self, place: TopicPartition, leader: BrokerMachine, marker: TransactionMarker
+    ) -> bool:
+        """Whether a successor has ended a transaction, and its producer has begun another one."""
+        key = self._transactions.targets[place].key
+        replica = self._world.oracle.replica(key, leader.broker_id)
+        log = None if replica is None else replica.log
+        entry = None if log is None else log.producers.get(marker.producer_id)
+        return (
+            entry is not None
+            and entry.has_open_transaction
+            and entry.coordinator_epoch > marker.coordinator_epoch
+        )
+
     def _strike(self, machine: BrokerMachine) -> None:
         match self._entropy.below(7):
             case 0:
@@ -117,7 +186,11 @@ class TransactionalNemesis(ReplicationNemesis):
         self._repair_later(3 * SESSION_TIMEOUT_MS, heal, ms_min=SESSION_TIMEOUT_MS)
 
     faults: ClassVar = (
-        *ReplicationNemesis.faults,
+        *AimedNemesis.faults,
         Weighted(strike_while_a_transaction_ends, 20),
         Weighted(depose_a_coordinator_before_it_commits, 15),
+    )
+    aimed_faults: ClassVar = (
+        *AimedNemesis.aimed_faults,
+        Weighted(a_deposed_coordinator_repeats_a_marker, 80),
     )
