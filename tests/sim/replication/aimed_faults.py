@@ -51,6 +51,7 @@ class AimedNemesis(ReplicationNemesis):
         self._world.isr_requests.clear()
         self._world.isr_answers.clear()
         self._world.markers.clear()
+        self._cluster.closed_to_clients.clear()
         await super()._make_peace()
 
     # The ISR

@@ -1,12 +1,12 @@
 """Probes in every broker: they tell the oracle of all appends, truncations and high watermarks."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from ottla.broker.inter_broker.marker_requests import MarkerRequests
 from ottla.broker.inter_broker.own_requests import OwnRequests
+from ottla.coordinators.txn.cluster_leaders import ClusterPartitionLeaders
 from ottla.coordinators.txn.partition_leaders import Codes
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.isr_changes import AskedIsr
@@ -27,8 +27,8 @@ TRUNCATIONS = ("truncate", "restart_at")
 MOVES = ("assign", "appended", "fetched", "isr_refused", "replicated", "truncated")
 # Told of an AlterPartition.
 IsLost = Callable[[Sequence[AskedIsr]], bool]
-# Told of a marker for another broker: the sender's process, the leader's id, the partitions.
-TellMarker = Callable[[str, int, TransactionMarker, Sequence[TopicPartition]], None]
+# Told of a marker for other brokers: the sender's process, the marker, the partitions.
+TellMarker = Callable[[str, TransactionMarker, Sequence[TopicPartition]], None]
 
 
 @contextmanager
@@ -115,18 +115,19 @@ def isr_answers_lost(is_lost: IsLost, is_request_lost: IsLost = lambda _: False)
 
 @contextmanager
 def markers_told(tell: TellMarker) -> Iterator[None]:
-    """`tell` is called before each marker for another broker is sent, or sent again."""
-    write = MarkerRequests.write
+    """`tell` is called before each marker for other brokers is sent, or sent again."""
+    settled = ClusterPartitionLeaders._settled
 
-    async def tell_and_write(
-        self: MarkerRequests,
-        broker_id: int,
+    async def tell_and_settle(
+        self: ClusterPartitionLeaders,
         marker: TransactionMarker,
-        partitions: Sequence[TopicPartition],
+        written: Any,
+        elsewhere: Mapping[int, Sequence[TopicPartition]],
     ) -> Codes:
         owner = OWNER.get()
-        tell("" if owner is None else owner.name, broker_id, marker, partitions)
-        return await write(self, broker_id, marker, partitions)
+        names = [name for partitions in elsewhere.values() for name in partitions]
+        tell("" if owner is None else owner.name, marker, names)
+        return await settled(self, marker, written, elsewhere)
 
-    with patch.object(MarkerRequests, "write", tell_and_write):
+    with patch.object(ClusterPartitionLeaders, "_settled", tell_and_settle):
         yield

@@ -69,8 +69,8 @@ class ReplicationWorld(World):
     isr_requests: list[Callable[[Sequence[AskedIsr]], None]] = field(default_factory=list)
     # Called with each AlterPartition that was answered. True if the answer gets lost.
     isr_answers: list[Callable[[Sequence[AskedIsr]], bool]] = field(default_factory=list)
-    # Called with each marker that a coordinator sends: its process, the leader, the partitions.
-    markers: list[Callable[[str, int, TransactionMarker, Sequence[TopicPartition]], None]] = field(
+    # Called with each marker that is sent, the coordinator's process, and all partitions.
+    markers: list[Callable[[str, TransactionMarker, Sequence[TopicPartition]], None]] = field(
         default_factory=list
     )
     bits_flipped: int = 0
@@ -109,14 +109,11 @@ class ReplicationWorld(World):
         return any(is_lost(asked) for is_lost in list(self.isr_answers))
 
     def sends_marker(
-        self,
-        process: str,
-        leader_id: int,
-        marker: TransactionMarker,
-        partitions: Sequence[TopicPartition],
+        self, process: str, marker: TransactionMarker, partitions: Sequence[TopicPartition]
     ) -> None:
+        """A coordinator is about to have other brokers write a marker to these partitions."""
         for tell in list(self.markers):
-            tell(process, leader_id, marker, partitions)
+            tell(process, marker, partitions)
 
     def next_deletion(self, target: Target, entropy: SimEntropy) -> int:
         """An offset up to which records may be deleted; the oracle knows of it from now on."""

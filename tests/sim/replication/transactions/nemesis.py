@@ -20,7 +20,7 @@ END_S_MAX = 1.0
 LOOK_S = 0.005
 # Between the request and its answer.
 STRIKE_MS_MAX = 40
-# How long a deposed coordinator reaches the leader to which it owes a marker.
+# How long a deposed coordinator reaches the leaders to which it owes markers.
 REPEATED_MS_MIN, REPEATED_MS_MAX = 1_500, 4_000
 
 
@@ -95,47 +95,46 @@ class TransactionalNemesis(AimedNemesis):
 
         oracle.on_append.append(strike)
 
-    def a_deposed_coordinator_repeats_a_marker(self) -> None:
-        """It sends it before it is deposed, and it arrives in the producer's next transaction.
+    def a_deposed_coordinator_repeats_markers(self) -> None:
+        """They are sent before it is deposed, and arrive in the producer's next transaction.
 
-        Markers of transaction version 2 bump the epoch, and are of no use.
+        Those of transaction version 2 bump the epoch: nothing can come of them.
         """
-        transactions = self._transactions
-        deposed_s = self._entropy.between(REPEATED_MS_MIN, REPEATED_MS_MAX) / 1e3
+        repeated_s = self._entropy.between(REPEATED_MS_MIN, REPEATED_MS_MAX) / 1e3
 
-        def hold(
-            process: str,
-            leader_id: int,
-            marker: TransactionMarker,
-            partitions: Sequence[TopicPartition],
-        ) -> None:
-            places = [each for each in partitions if each in transactions.targets]
+        def hold(process: str, marker: TransactionMarker, places: Sequence[TopicPartition]) -> None:
             coordinator = self._machine_of(process)
-            if marker.transaction_version >= EPOCH_BUMPED_SINCE or not places:
+            if coordinator is None or marker.transaction_version >= EPOCH_BUMPED_SINCE:
                 return
-            if coordinator is None or hold not in self._world.markers:
-                return
-            self._world.markers.remove(hold)
-            leader = self._cluster.machines[leader_id]
-            # Now: it must not arrive before the successor's.
-            self._block(coordinator.host, leader.host)
-            self._soon(lambda: self._begin_repair(repeat(coordinator, leader, marker, places[0])))
+            if any(self._has_open(place, marker) for place in places):
+                self._world.markers.remove(hold)
+                self._cluster.closed_to_clients.add(coordinator.host)
+                # Now: they must not arrive before those of the successor.
+                for peer in self._peers(coordinator.host):
+                    self._block(coordinator.host, peer)
+                self._soon(lambda: self._begin_repair(repeat(coordinator, marker, places)))
 
         async def repeat(
-            coordinator: BrokerMachine,
-            leader: BrokerMachine,
-            marker: TransactionMarker,
-            place: TopicPartition,
+            coordinator: BrokerMachine, marker: TransactionMarker, places: Sequence[TopicPartition]
         ) -> None:
-            self._world.witness.note(f"  {coordinator.host} is deposed, with a marker left")
+            self._world.witness.note(f"  {coordinator.host} is deposed, and owes markers")
+            # Nothing that it begins now can be committed. Clients must not wait for it.
+            for client in self._clients:
+                self._network.reset(client, coordinator.host)
             self._block(coordinator.host, sessions.HOST)
             self._cluster.ensemble.expire(coordinator.host)
-            await self._until(lambda: self._has_next_transaction(place, leader, marker))
-            self._network.heal(coordinator.host, leader.host)
-            await asyncio.sleep(deposed_s)
+            await self._until(
+                lambda: any(self._has_open(place, marker, is_next=True) for place in places)
+            )
+            for peer in self._peers(coordinator.host):
+                self._network.heal(coordinator.host, peer)
+            await asyncio.sleep(repeated_s)
             self._network.heal(coordinator.host, sessions.HOST)
+            self._cluster.closed_to_clients.clear()
 
-        self._world.markers.append(hold)
+        # One at a time: two of three brokers could commit nothing.
+        if not self._world.markers and not self._cluster.closed_to_clients:
+            self._world.markers.append(hold)
 
     def _machine_of(self, process: str) -> BrokerMachine | None:
         for machine in self._cluster.all:
@@ -143,18 +142,24 @@ class TransactionalNemesis(AimedNemesis):
                 return machine
         return None
 
-    def _has_next_transaction(
-        self, place: TopicPartition, leader: BrokerMachine, marker: TransactionMarker
+    def _has_open(
+        self, place: TopicPartition, marker: TransactionMarker, *, is_next: bool = False
     ) -> bool:
-        """Whether a successor has ended a transaction, and its producer has begun another one."""
-        key = self._transactions.targets[place].key
-        replica = self._world.oracle.replica(key, leader.broker_id)
+        """Whether a transaction is open in a partition that has the epoch of a marker.
+
+        `is_next`: a later coordinator has ended the one before it.
+        """
+        target = self._transactions.targets.get(place)
+        if target is None:
+            return False
+        replica = self._world.oracle.replica(target.key, self._leader_of(target.key).broker_id)
         log = None if replica is None else replica.log
         entry = None if log is None else log.producers.get(marker.producer_id)
         return (
             entry is not None
             and entry.has_open_transaction
-            and entry.coordinator_epoch > marker.coordinator_epoch
+            and entry.epoch == marker.producer_epoch
+            and (entry.coordinator_epoch > marker.coordinator_epoch or not is_next)
         )
 
     def _strike(self, machine: BrokerMachine) -> None:
@@ -190,7 +195,4 @@ class TransactionalNemesis(AimedNemesis):
         Weighted(strike_while_a_transaction_ends, 20),
         Weighted(depose_a_coordinator_before_it_commits, 15),
     )
-    aimed_faults: ClassVar = (
-        *AimedNemesis.aimed_faults,
-        Weighted(a_deposed_coordinator_repeats_a_marker, 80),
-    )
+    aimed_faults: ClassVar = (Weighted(a_deposed_coordinator_repeats_markers, 300),)
