@@ -187,5 +187,5 @@ def _incarnation(
 
 AimedNemesis.aimed_faults = (
     Weighted(AimedNemesis.lose_the_answer_that_a_follower_has_joined, 40),
-    Weighted(AimedNemesis.a_follower_loses_what_its_leader_remembers, 40, loses_power=True),
+    Weighted(AimedNemesis.a_follower_loses_what_its_leader_remembers, 120, loses_power=True),
 )

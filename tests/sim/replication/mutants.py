@@ -273,12 +273,12 @@ MUTANTS = (
     # Found by aimed faults, so the seeds are some that have them.
     Mutant(
         an_isr_request_without_an_answer_has_failed,
-        (9, 17, 29, 61, 72),
+        (29, 67, 127, 137, 141),
         "invariant 4: .* of the ISR ends at",
     ),
     Mutant(
         progress_is_by_broker_only,
-        (30, 72, 98, 130, 132),
+        (62, 72, 92, 132, 96),
         "invariant 3: .* was committed, and is not there|invariant 4: .* of the ISR ends at",
     ),
 )
