@@ -33,6 +33,8 @@ from tests.support.paths import ROOT
 CLIENTS = "tests.cluster.chaos.clients"
 RECORDS, TRANSACTIONS, COPIES = "records", "transactions", "copies"
 WORDS, COUNTS = "words", "counts"
+# Written by faults; no client and no checker reads it.
+PROBES = "probes"
 PARTITIONS = 3
 VOCABULARY = 50
 # Both read everything that is written, with read_committed.
@@ -156,7 +158,8 @@ class Workload:
     def start(self) -> None:
         """Creates the topics and starts the clients. All have written or read when it returns."""
         self._directory.mkdir(parents=True, exist_ok=True)
-        self._run("topics", self._servers, str(PARTITIONS), *self._topics, timeout_s=START_S)
+        topics = (*self._topics, PROBES)
+        self._run("topics", self._servers, str(PARTITIONS), *topics, timeout_s=START_S)
         self._start_producers()
         for number in (1, 2):
             options = self._options(f"copier-{number}", (TRANSACTIONS,))
