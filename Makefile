@@ -71,6 +71,8 @@ test: setup $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
 	@$(TIMED) run simulation 11 $(BIN)/pytest -n 2 tests/sim
 	@$(TIMED) run "clients and tools" 7 $(BIN)/pytest -n 2 tests/compat
 	@$(TIMED) run cluster 4 $(BIN)/pytest -n 2 --dist loadfile tests/cluster --ignore tests/cluster/chaos
+	@$(CHAOS_NEEDS)
+	@$(TIMED) run chaos 9 $(BIN)/pytest tests/cluster/chaos
 	@$(TIMED) run Spark 15 $(BIN)/pytest -n 2 --dist loadfile tests/spark
 	@$(TIMED) run interpreted 3 tools/interpreted tests/unit tests/property
 	@$(TIMED) report
