@@ -35,9 +35,6 @@ class Idempotent:
             "client.id": options.name,
             "acks": options.acks,
             "enable.idempotence": options.acks == "all",
-            # Else it takes another producer epoch when it gives up a record, and sends those that
-            # were in flight again: no broker can know that they are the same.
-            "enable.gapless.guarantee": options.acks == "all",
             "message.timeout.ms": int(options.delivery_s * 1000),
             "request.timeout.ms": 5_000,
             "linger.ms": 10,
