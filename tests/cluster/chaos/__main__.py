@@ -16,6 +16,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=100, help="the number of seeds")
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed")
     parser.add_argument("--directory", type=Path, default=Path("chaos-runs"))
+    parser.add_argument("--keep", action="store_true", help="keep the files of clean runs too")
     arguments = parser.parse_args()
     acknowledged = 0
     for seed in range(arguments.first, arguments.first + arguments.runs):
@@ -32,7 +33,8 @@ def main() -> int:
             _say(f"kept in {directory}")
             return 1
         acknowledged += outcome.verdict.acknowledged
-        shutil.rmtree(directory)
+        if not arguments.keep:
+            shutil.rmtree(directory)
     _say(f"{arguments.runs} runs, {acknowledged} records acknowledged, no anomaly")
     return 0
 

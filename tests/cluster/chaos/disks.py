@@ -29,8 +29,8 @@ class Disk:
             run_command(["umount", "--lazy", str(self.directory)])
 
     def fill(self) -> None:
-        """Until nothing more fits."""
-        with open(self.directory / _FILL_NAME, "wb", buffering=0) as file:
+        """Until nothing more fits. Again, it also takes what the broker has freed meanwhile."""
+        with open(self.directory / _FILL_NAME, "ab", buffering=0) as file:
             try:
                 while file.write(_CHUNK):
                     pass
@@ -44,8 +44,18 @@ class Disk:
         found = os.statvfs(self.directory)
         return found.f_bavail * found.f_frsize
 
+    @property
+    def block_bytes(self) -> int:
+        return os.statvfs(self.directory).f_frsize
+
     def copy_to(self, directory: Path) -> None:
-        shutil.copytree(self.directory, directory, symlinks=True, dirs_exist_ok=True)
+        shutil.copytree(
+            self.directory,
+            directory,
+            symlinks=True,
+            dirs_exist_ok=True,
+            ignore=shutil.ignore_patterns(_FILL_NAME),
+        )
 
 
 def unmount_leftovers() -> None:

@@ -231,15 +231,32 @@ def _full_disk_failure(settings: BrokerSettings, why: str | None) -> Failure:
     return Failure(f"the disk of {directories} is full", why=why, advice=advice)
 
 
+def check_ports(settings: BrokerSettings) -> None:
+    """Failure if somebody listens on a port of this broker."""
+    failure = _taken_port(settings)
+    if failure is not None:
+        raise failure
+
+
 def _port_failure(settings: BrokerSettings) -> Failure:
+    ports = ", ".join(map(str, _port_flags(settings)))
+    return _taken_port(settings) or Failure(f"one of the ports {ports} is taken")
+
+
+def _taken_port(settings: BrokerSettings) -> Failure | None:
     """Names the port and the process that listens on it, if we may see it."""
-    flags = {listener.port: "--port" for listener in settings[LISTENERS]}
-    flags[settings[METRICS_PORT]] = "--metrics-port"
-    for port, flag in flags.items():
+    for port, flag in _port_flags(settings).items():
         if port and is_listened_on(port):
             holder = process_listening_on(port) or "a process of another user"
             return Failure(
                 f"port {port} is taken by {holder}",
                 advice=f"stop it, or choose another port with {flag} (0 is any free one)",
             )
-    return Failure(f"one of the ports {', '.join(map(str, flags))} is taken")
+    return None
+
+
+def _port_flags(settings: BrokerSettings) -> dict[int, str]:
+    """The ports of a broker, each with the option that chooses it."""
+    flags = {listener.port: "--port" for listener in settings[LISTENERS]}
+    flags[settings[METRICS_PORT]] = "--metrics-port"
+    return flags

@@ -9,7 +9,8 @@ from ottla.broker.event_log import Level
 from ottla.broker.node.endpoints import Endpoints
 from ottla.cli.broker.invocation import BrokerInvocation
 from ottla.cli.broker.pid_file import open_private
-from ottla.cli.broker.run import run_broker
+from ottla.cli.broker.proc_table import process_using
+from ottla.cli.broker.run import check_ports, run_broker
 from ottla.cli.broker.settings import BrokerFlags, data_directory, load_settings
 from ottla.cli.broker.start_failure import start_failure
 from ottla.cli.broker.steps import Steps
@@ -52,8 +53,12 @@ def start_detached(invocation: BrokerInvocation) -> None:
     Its log is a file in the data directory.
     """
     steps = Steps()
-    data = data_directory(load_settings(invocation.flags, os.environ))
+    settings = load_settings(invocation.flags, os.environ, DEVELOPMENT)
+    data = data_directory(settings)
     steps.done(f"settings read, native package {_native_kind()}")
+    if process_using(data) is None:
+        # The broker looks again: a failure here is said plainly, and leaves nothing behind.
+        check_ports(settings)
     if foreign := foreign_entries_of_new(data):
         say(f"{data} is not empty: it holds {abbreviated(foreign)}")
     os.makedirs(data, mode=0o700, exist_ok=True)

@@ -1,7 +1,10 @@
 """Transactions of librdkafka, written to a history step by step."""
 
+import os
+import threading
 import time
 from collections.abc import Callable
+from queue import Empty, Queue
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -24,6 +27,12 @@ TRANSACTION_TIMEOUT_MS = 15_000
 CALL_S = 5.0
 # A step that takes longer than this cannot succeed: the coordinator has aborted the transaction.
 STEP_S = 3 * TRANSACTION_TIMEOUT_MS / 1000
+# librdkafka's `send_offsets_to_transaction` may never return, whatever its timeout is.
+RETURN_S = 4 * CALL_S
+NO_RETURN = f"a call with a timeout of {CALL_S:g} s did not return within {RETURN_S:g} s"
+# librdkafka's debug contexts, for whoever looks why a client waits: written to its `.err` file.
+DEBUG = os.environ.get("CHAOS_DEBUG", "")
+_ABANDONED: list[Producer] = []
 
 
 class AbortNeeded(Exception):
@@ -59,6 +68,7 @@ class TransactionLine:
                 "request.timeout.ms": 5_000,
                 "linger.ms": 5,
             }
+            | ({"debug": DEBUG, "log_level": 7} if DEBUG else {})
         )
         self._call(self._producer.init_transactions)
 
@@ -117,7 +127,7 @@ class TransactionLine:
         deadline = time.monotonic() + STEP_S
         while True:
             try:
-                act(CALL_S)
+                self._call_within_bound(act)
             except KafkaException as failure:
                 error = error_of(failure)
                 if error.retriable() and time.monotonic() < deadline and not self._client.is_late:
@@ -129,6 +139,29 @@ class TransactionLine:
                     raise AbortNeeded from failure
                 raise ProducerLost from failure
             return
+
+    def _call_within_bound(self, act: Callable[[float], object]) -> None:
+        """ProducerLost if the call does not return, though it was given a timeout."""
+        outcome: Queue[KafkaException | None] = Queue()
+
+        def run() -> None:
+            try:
+                act(CALL_S)
+            except KafkaException as failure:
+                outcome.put(failure)
+            else:
+                outcome.put(None)
+
+        threading.Thread(target=run, daemon=True).start()
+        try:
+            failure = outcome.get(timeout=RETURN_S)
+        except Empty:
+            print(f"{time.monotonic():.3f} {self._transaction}: {NO_RETURN}", flush=True)
+            # Never freed: that would wait for the call. The next producer fences it.
+            _ABANDONED.append(self.producer)
+            raise ProducerLost from None
+        if failure is not None:
+            raise failure
 
     def _note(self, step: Step) -> None:
         self._client.history.write(Transaction, transaction=self._transaction, step=step)

@@ -64,9 +64,16 @@ class CutHost(_Cut):
     """Its clients are cut off too."""
 
     name = "cut a host off from all others"
+    lasts_s = 1.0
+
+    def check(self) -> None:
+        super().check()
+        self.wait_until_dropped(self.alone)
 
     def choose(self) -> list[Direction]:
-        alone = self.a_leader().host
+        self.alone = self.a_leader()
+        self.require_member(self.alone)
+        alone = self.alone.host
         others = [*self.stage.hosts, self.stage.clients]
         pairs = [(alone, other) for other in others if other is not alone]
         return list(itertools.chain(pairs, ((other, alone) for alone, other in pairs)))
@@ -76,9 +83,11 @@ class CutZooKeeper(Fault):
     """Clients and brokers reach it. Its own host's ZooKeeper server goes on with the others."""
 
     name = "cut a broker off from ZooKeeper only"
+    lasts_s = 1.0
 
     def inject(self) -> None:
         self.cut = self.a_leader()
+        self.require_member(self.cut)
         for server in self.stage.hosts:
             self.stage.network.cut_port(self.cut.host, server, ZOOKEEPER_PORT)
 
@@ -89,6 +98,7 @@ class CutZooKeeper(Fault):
             require(silent, f"{host} cannot connect to ZooKeeper on {server}")
         reached = not connect_times_out(self.stage.clients, host, PORT)
         require(reached, f"{self.cut} is reached by clients")
+        self.wait_until_dropped(self.cut)
 
     def heal(self) -> None:
         for server in self.stage.hosts:

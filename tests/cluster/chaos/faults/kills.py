@@ -99,15 +99,24 @@ class KillControllerAndLeader(_Kill):
     name = "kill the controller and a leader within one second"
 
     def choose(self) -> list[ChaosBroker]:
+        # Leaders come back to their preferred brokers, so that not all are on the controller's.
+        wait_until(
+            lambda: bool(self._leaders_beside(self.stage.controller())),
+            SETTLE_TIMEOUT_S,
+            lambda: f"a leader of {self.topic} that is not the controller",
+        )
         controller = self.stage.controller()
+        return [controller, self.random.choice(self._leaders_beside(controller) or [controller])]
+
+    def _leaders_beside(self, controller: ChaosBroker) -> list[ChaosBroker]:
         partitions = self.stage.view().topics[self.topic].partitions
         leaders = [
             self.stage.brokers[each.leader] for each in partitions if not each.is_unavailable
         ]
-        others = [broker for broker in leaders if broker is not controller]
-        return [controller, self.random.choice(others)] if others else [controller]
+        return [broker for broker in leaders if broker is not controller]
 
     def check(self) -> None:
+        require(len({each.broker_id for each in self.killed}) == 2, "two brokers are killed")
         require(self.took_s < TOGETHER_S, f"both killed within {TOGETHER_S:g} s")
         super().check()
 

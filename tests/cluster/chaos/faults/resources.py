@@ -6,8 +6,13 @@ import time
 from datetime import datetime
 from typing import Any
 
+from ottla.client.errors import ClientError
+from ottla.errors import ErrorCode
 from tests.cluster.chaos.faults.fault import Fault, require
+from tests.cluster.chaos.faults.probe import Probe
+from tests.cluster.chaos.stage import SETTLE_TIMEOUT_S
 from tests.cluster.chaos.waiting import wait_until
+from tests.cluster.chaos.workload import PROBES
 
 # A log line may wait for the broker's loop.
 CHECK_TIMEOUT_S = 30.0
@@ -18,19 +23,54 @@ _NO_REQUEST = b"\x00\x00\x00\x10GET / HTTP/1.1\r\n"
 
 
 class FillDisk(Fault):
+    """A leader refuses records while its disk is full, and takes them again afterwards."""
+
     name = "fill a broker's disk"
+    lasts_s = 2.0
 
     def inject(self) -> None:
-        self.filled = self.a_leader()
+        """NotWithinTime if nobody leads the partition."""
+        self._partitions = range(len(self.stage.view().topics[PROBES].partitions))
+        self.filled = self.stage.leader_of(PROBES, self.random.choice(self._partitions))
         self.disk = self.stage.disks[self.filled.broker_id]
         self.disk.fill()
 
     def check(self) -> None:
-        free = self.disk.free_bytes()
-        require(free == 0, f"the disk of {self.filled} is full, not {free} bytes free")
+        """The disk is full, and a leader there refuses a record."""
+        wait_until(
+            self._is_full,
+            CHECK_TIMEOUT_S,
+            lambda: f"the disk of {self.filled} is full, not {self.disk.free_bytes()} bytes free",
+        )
+        wait_until(
+            lambda: ErrorCode.KAFKA_STORAGE_ERROR in map(self._answer_of_filled, self._partitions),
+            CHECK_TIMEOUT_S,
+            lambda: f"{self.filled} refuses records",
+        )
 
     def heal(self) -> None:
+        """NotWithinTime if no record is taken."""
         self.disk.free()
+        wait_until(
+            lambda: ErrorCode.NONE in map(self._answer_of_filled, self._partitions),
+            SETTLE_TIMEOUT_S,
+            lambda: f"{self.filled} leads again and takes records",
+        )
+
+    def _is_full(self) -> bool:
+        """Except for one block, which the broker may free at any moment."""
+        self.disk.fill()
+        return self.disk.free_bytes() <= self.disk.block_bytes
+
+    def _answer_of_filled(self, partition: int) -> ErrorCode | None:
+        try:
+            probe = Probe(self.filled)
+            try:
+                return probe.error(probe.send(PROBES, partition, acks=-1))
+            finally:
+                probe.close()
+        except ClientError:
+            return None
 
     @property
     def target(self) -> str:

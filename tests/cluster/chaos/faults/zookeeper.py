@@ -1,6 +1,8 @@
 """ZooKeeper servers killed: the leader, or a majority."""
 
 from tests.cluster.chaos.faults.fault import Fault, require
+from tests.cluster.chaos.stage import SETTLE_TIMEOUT_S
+from tests.cluster.chaos.waiting import wait_until
 
 
 class KillZooKeeperLeader(Fault):
@@ -38,10 +40,15 @@ class KillZooKeeperMajority(Fault):
             server.kill()
 
     def check(self) -> None:
+        """NotWithinTime. A leader goes on for `syncLimit` without its followers."""
         left = [each for each in self.stage.zookeeper.servers if each not in self.killed]
-        for server in left:
-            mode = self.stage.clients.namespace.call(server.mode)
-            require(mode != "leader", f"{server.name} leads nobody")
+
+        def is_nobody_leading() -> bool:
+            call = self.stage.clients.namespace.call
+            return all(call(server.mode) != "leader" for server in left)
+
+        shown = ", ".join(server.name for server in left)
+        wait_until(is_nobody_leading, SETTLE_TIMEOUT_S, lambda: f"{shown} leads nobody")
 
     def heal(self) -> None:
         for server in self.killed:

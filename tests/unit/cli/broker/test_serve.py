@@ -310,6 +310,20 @@ def test_an_invocation_is_parsed_back_from_its_command(invocation: BrokerInvocat
 # up and down
 
 
+@pytest.mark.parametrize("flag", ["--port", "--metrics-port"])
+def test_a_detached_start_with_a_taken_port_says_so_plainly_and_leaves_nothing_behind(
+    tmp_path: Path, flag: str
+) -> None:
+    data = tmp_path / "data"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ports = [*FREE_PORTS, flag, str(port)]
+        ran = in_a_process("up", "--detach", "--data", str(data), *ports, *NO_RESERVE)
+    assert ran.returncode == 1
+    assert ran.stderr.startswith(f"error: port {port} is taken by ")
+    assert not data.exists()
+
+
 def test_up_detached_serves_until_down(tmp_path: Path, port: int) -> None:
     data = tmp_path / "data"
     ports = ("--port", str(port), "--metrics-port", "0")
