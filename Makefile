@@ -92,11 +92,11 @@ bench-cluster: setup
 bench-full: setup $(SPARK_CONNECTOR_JARS)/.done
 	$(BIN)/python -m benchmarks --full
 
-# Longer runs: more simulation seeds, more fuzz, more kills. FROM=5000 continues with that seed.
+# Longer runs: more simulation seeds, also for planted bugs, more fuzz, more kills. FROM=5000 continues with that seed.
 soak: setup $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
 	OTTLA_FORGERIES=20000 HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n 2 tests/property/test_forged_batches.py --timeout 7200
 	MODEL_DEPTH=8 $(BIN)/pytest -s tests/model --timeout 7200
-	OTTLA_SEEDS=20000 OTTLA_SEEDS_FROM=$(FROM) HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n 2 tests/property tests/sim --timeout 7200
+	OTTLA_SEEDS=20000 OTTLA_SEEDS_FROM=$(FROM) OTTLA_MUTANT_SEEDS=200 HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n 2 tests/property tests/sim --timeout 7200
 	KILLS=$(KILLS) $(BIN)/pytest tests/compat/test_broker_kill.py --timeout 7200
 	COPIED=100000 $(BIN)/pytest -n 2 tests/compat/test_transaction_clients.py --timeout 7200
 	COUNTED=100000 $(BIN)/pytest tests/compat/test_transaction_streams.py --timeout 7200

@@ -4,6 +4,7 @@ HYPOTHESIS_PROFILE=soak   many more examples, new ones each time
 OTTLA_SEEDS=20000         that many seeds of each simulation
 OTTLA_SEEDS_FROM=5000     without the seeds before, to continue a run that was ended
 OTTLA_SEED=123            this one seed alone, to replay a failure
+OTTLA_MUTANT_SEEDS=200    that many seeds, at most, to find each bug planted in a cluster
 OTTLA_FORGERIES=350       that many logs of forged batches for each kind of topic
 MODEL_DEPTH=8             that many events in every run of the partition model
 """
@@ -28,8 +29,9 @@ if PROFILE == "default":
     providers._get_local_constants = Constants
 
 # A broker's settings that whoever runs the tests has set are not those of the brokers in tests.
+_OF_TESTS = ("SEED", "SEEDS", "SEEDS_FROM", "MUTANT_SEEDS", "FORGERIES")
 for _name in [name for name in os.environ if name.startswith("OTTLA_")]:
-    if _name not in ("OTTLA_SEED", "OTTLA_SEEDS", "OTTLA_SEEDS_FROM", "OTTLA_FORGERIES"):
+    if _name.removeprefix("OTTLA_") not in _OF_TESTS:
         del os.environ[_name]
 # Whatever a test asks by HTTP is on this machine, where no proxy would find it.
 os.environ["no_proxy"] = "127.0.0.1,localhost"

@@ -1,6 +1,11 @@
-"""Bugs to plant, each of which a simulation must find by the failure that it is meant to cause."""
+"""Bugs to plant, each of which a simulation must find by the failure that it is meant to cause.
+
+A bug has a table of few seeds, which begins with one that has found it before. With
+OTTLA_MUTANT_SEEDS=200 the seeds 0 to 199 are tried instead, until one finds it.
+"""
 
 import gc
+import os
 import pkgutil
 import re
 from collections.abc import Callable, Sequence
@@ -39,20 +44,27 @@ class PlantedBug:
         return re.search(self.failure, reason) is not None
 
 
+def seeds_to_try(table: Sequence[int]) -> Sequence[int]:
+    """The seeds of a bug's table, or as many as the environment asks for."""
+    count = os.environ.get("OTTLA_MUTANT_SEEDS")
+    return table if count is None else range(int(count))
+
+
 def seed_that_finds(
     bug: PlantedBug, run: Callable[[int], object], patch: pytest.MonkeyPatch
 ) -> int | None:
     """The first seed that fails as it is meant to. Prints the other failures if there is none."""
     bug.plant(patch)
     others: list[str] = []
-    for seed in bug.seeds:
+    seeds = seeds_to_try(bug.seeds)
+    for seed in seeds:
         reason = _why_it_fails(run, seed)
         if reason is not None and bug.is_found_by(reason):
-            print(f"{bug.name}: found by seed {seed} of {bug.seeds}: {reason}")
+            print(f"{bug.name}: found by seed {seed} of {seeds}: {reason}")
             return seed
         if reason is not None:
             others.append(f"seed {seed}: {reason}")
-    print(f"none of the seeds {bug.seeds} has found {bug.name}; other failures: {others}")
+    print(f"none of the seeds {seeds} has found {bug.name}; other failures: {others}")
     return None
 
 

@@ -21,6 +21,7 @@ NON_SETTING_VARIABLES: Mapping[str, str] = {
     "OTTLA_SEEDS": "the number of seeds that the simulations run",
     "OTTLA_SEEDS_FROM": "the first of these seeds",
     "OTTLA_SEED": "the only seed that they run",
+    "OTTLA_MUTANT_SEEDS": "the number of seeds that they run to find a planted bug",
 }
 
 

@@ -211,6 +211,8 @@ class Cluster:
     def __init__(self, seed: int, count: int, witness: Witness, **settings: str) -> None:
         entropy = SimEntropy(seed).fork("cluster")
         self.warnings: list[Warned] = []
+        # Hosts that refuse new connections of clients.
+        self.closed_to_clients: set[str] = set()
         self.timeline = Timeline()
         self.trace = Trace()
         self.network = SimNetwork(entropy.fork("network"), trace=self.trace)
@@ -265,6 +267,8 @@ class Cluster:
 
     async def connect(self, net: SimNet, host: str, port: int = CLIENT_PORT) -> "BrokerLine":
         """A client's connection. OSError or TimeoutError if nobody answers."""
+        if host in self.closed_to_clients:
+            raise ConnectionRefusedError(f"{host} is closed to clients")
         machine = next(machine for machine in self.all if machine.host == host)
         life, power_losses = machine.lives, machine.power_losses
         line = await RequestLine.dial(net, host, port)

@@ -270,4 +270,15 @@ MUTANTS = (
     Mutant(a_failed_directory_is_served_as_empty, FEW, "invariant [345]: "),
     Mutant(damaged_logs_are_not_told, FEW, "invariant 3: .* was committed, and is not there"),
     Mutant(epochs_of_the_recovery_point_are_not_saved, FEW, "invariant [2345]: "),
+    # Found by aimed faults, so the seeds are some that have them.
+    Mutant(
+        an_isr_request_without_an_answer_has_failed,
+        (29, 67, 127, 137, 141),
+        "invariant 4: .* of the ISR ends at",
+    ),
+    Mutant(
+        progress_is_by_broker_only,
+        (62, 72, 92, 132, 96),
+        "invariant 3: .* was committed, and is not there|invariant 4: .* of the ISR ends at",
+    ),
 )

@@ -1,13 +1,17 @@
 """Probes in every broker: they tell the oracle of all appends, truncations and high watermarks."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
 from ottla.broker.inter_broker.own_requests import OwnRequests
+from ottla.coordinators.txn.cluster_leaders import ClusterPartitionLeaders
+from ottla.coordinators.txn.partition_leaders import Codes
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.controller.isr_changes import AskedIsr
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.replication.append.transaction_marker import TransactionMarker
 from ottla.replication.partition import Partition
 from ottla.replication.replica import Replica
 from ottla.storage.log.log import Log
@@ -15,11 +19,16 @@ from tests.sim.cluster.metadata_audit import StoreClaims
 from tests.sim.cluster.probes import probing
 from tests.sim.replication.oracle import ReplicationOracle
 from tests.sim.replication.stored_batches import batches_from
+from tests.sim.seams.owner import OWNER
 
 APPENDS = ("append", "append_together", "append_marker", "append_replicated")
 TRUNCATIONS = ("truncate", "restart_at")
 # All that moves the high watermark.
 MOVES = ("assign", "appended", "fetched", "isr_refused", "replicated", "truncated")
+# Told of an AlterPartition.
+IsLost = Callable[[Sequence[AskedIsr]], bool]
+# Told of a marker for other brokers: the sender's process, the marker, the partitions.
+TellMarker = Callable[[str, TransactionMarker, Sequence[TopicPartition]], None]
 
 
 @contextmanager
@@ -87,20 +96,38 @@ def _open_probe(post_init: Callable[..., Any], oracle: ReplicationOracle) -> Cal
 
 
 @contextmanager
-def isr_answers_lost(
-    is_lost: Callable[[], bool], is_request_lost: Callable[[], bool] = lambda: False
-) -> Iterator[None]:
+def isr_answers_lost(is_lost: IsLost, is_request_lost: IsLost = lambda _: False) -> Iterator[None]:
     """AlterPartition requests, or answers to them, get lost: the outcome is not known."""
     alter_partitions = OwnRequests.alter_partitions
     unknown = PeerError(ErrorCode.REQUEST_TIMED_OUT, "it was lost")
 
     async def alter_and_lose(self: OwnRequests, asked: Sequence[AskedIsr]) -> list[ErrorCode]:
-        if is_request_lost():
+        if is_request_lost(asked):
             raise unknown
         outcomes = await alter_partitions(self, asked)
-        if is_lost():
+        if is_lost(asked):
             raise unknown
         return outcomes
 
     with patch.object(OwnRequests, "alter_partitions", alter_and_lose):
+        yield
+
+
+@contextmanager
+def markers_told(tell: TellMarker) -> Iterator[None]:
+    """`tell` is called before each marker for other brokers is sent, or sent again."""
+    settled = ClusterPartitionLeaders._settled
+
+    async def tell_and_settle(
+        self: ClusterPartitionLeaders,
+        marker: TransactionMarker,
+        written: Any,
+        elsewhere: Mapping[int, Sequence[TopicPartition]],
+    ) -> Codes:
+        owner = OWNER.get()
+        names = [name for partitions in elsewhere.values() for name in partitions]
+        tell("" if owner is None else owner.name, marker, names)
+        return await settled(self, marker, written, elsewhere)
+
+    with patch.object(ClusterPartitionLeaders, "_settled", tell_and_settle):
         yield

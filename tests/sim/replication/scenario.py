@@ -19,6 +19,7 @@ from tests.sim.cluster.admin import Admin
 from tests.sim.cluster.cluster import Cluster
 from tests.sim.cluster.oracle import InvariantBroken, check_settled, not_serving
 from tests.sim.cluster.world import Shape
+from tests.sim.replication.aimed_faults import AimedNemesis
 from tests.sim.replication.churn import Churn
 from tests.sim.replication.consumers import Consumer
 from tests.sim.replication.final_audit import check_replicas, not_in_sync
@@ -27,7 +28,7 @@ from tests.sim.replication.groups.group_state import GROUP_SETTINGS
 from tests.sim.replication.nemesis import ReplicationNemesis
 from tests.sim.replication.operator import Operator
 from tests.sim.replication.oracle import ReplicationOracle
-from tests.sim.replication.probes import isr_answers_lost, replication_probed
+from tests.sim.replication.probes import isr_answers_lost, markers_told, replication_probed
 from tests.sim.replication.producers import Kind, Producer
 from tests.sim.replication.transactions.clients import SETTINGS as TRANSACTION_SETTINGS
 from tests.sim.replication.transactions.clients import TOPICS as TRANSACTIONAL_TOPICS
@@ -123,7 +124,13 @@ class Scenario:
         answers = world.entropy.fork("answers")
         with (
             replication_probed(world.oracle, world.claims),
-            isr_answers_lost(lambda: answers.chance(world.lost_isr_answers)),
+            isr_answers_lost(
+                lambda asked: (
+                    world.loses_isr_answer(asked) or answers.chance(world.lost_isr_answers)
+                ),
+                world.loses_isr_request,
+            ),
+            markers_told(world.sends_marker),
         ):
             run(
                 self._run_in_time(steps),
@@ -174,7 +181,7 @@ class Scenario:
         clients = self._clients()
         names = [client.name for client in clients]
         if self._transactions is None:
-            nemesis = ReplicationNemesis(world, names, loses_power=self._loses_power)
+            nemesis: ReplicationNemesis = AimedNemesis(world, names, loses_power=self._loses_power)
         else:
             clients += await self._transactional_clients(self._transactions, admin)
             names = [client.name for client in clients]

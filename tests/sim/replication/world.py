@@ -1,11 +1,14 @@
 """The topics of the simulation, and the state that all of its participants share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ottla.metadata.controller.isr_changes import AskedIsr
 from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.replication.append.transaction_marker import TransactionMarker
 from tests.sim.broker.history import PartitionHistory
 from tests.sim.cluster.cluster import BrokerMachine
 from tests.sim.cluster.oracle import PartitionKey
@@ -62,6 +65,14 @@ class ReplicationWorld(World):
     on_excused: list[Callable[[PartitionKey], None]] = field(default_factory=list)
     # The share of answers to AlterPartition that get lost.
     lost_isr_answers: float = 0.0
+    # Called with each AlterPartition before it is sent.
+    isr_requests: list[Callable[[Sequence[AskedIsr]], None]] = field(default_factory=list)
+    # Called with each AlterPartition that was answered. True if the answer gets lost.
+    isr_answers: list[Callable[[Sequence[AskedIsr]], bool]] = field(default_factory=list)
+    # Called with each marker that is sent, the coordinator's process, and all partitions.
+    markers: list[Callable[[str, TransactionMarker, Sequence[TopicPartition]], None]] = field(
+        default_factory=list
+    )
     bits_flipped: int = 0
 
     @property
@@ -86,6 +97,23 @@ class ReplicationWorld(World):
     def read_to(self, target: Target, offset: int) -> None:
         """A consumer has read a batch that ends here."""
         self.batch_ends.setdefault(target.key, []).append(offset)
+
+    def loses_isr_request(self, asked: Sequence[AskedIsr]) -> bool:
+        """An AlterPartition is about to be sent, and is not lost."""
+        for tell in list(self.isr_requests):
+            tell(asked)
+        return False
+
+    def loses_isr_answer(self, asked: Sequence[AskedIsr]) -> bool:
+        """Whether an aimed fault loses the answer to an AlterPartition."""
+        return any(is_lost(asked) for is_lost in list(self.isr_answers))
+
+    def sends_marker(
+        self, process: str, marker: TransactionMarker, partitions: Sequence[TopicPartition]
+    ) -> None:
+        """A coordinator is about to have other brokers write a marker to these partitions."""
+        for tell in list(self.markers):
+            tell(process, marker, partitions)
 
     def next_deletion(self, target: Target, entropy: SimEntropy) -> int:
         """An offset up to which records may be deleted; the oracle knows of it from now on."""

@@ -291,6 +291,6 @@ def perform(story: Story, seed: int = 1) -> None:
 
     with (
         replication_probed(stage.oracle, StoreClaims()),
-        isr_answers_lost(lambda: stage.loses_isr_answers, lambda: stage.loses_isr_requests),
+        isr_answers_lost(lambda _: stage.loses_isr_answers, lambda _: stage.loses_isr_requests),
     ):
         run(tell(), clock=stage.cluster.all[0].clock)

@@ -13,6 +13,7 @@ from tests.sim.broker.transactional_committers import OffsetReader, PlainCommitt
 from tests.sim.broker.transactional_history import TransactionalHistory
 from tests.sim.broker.transactional_producers import TransactionalProducer
 from tests.sim.broker.transactional_route import Way
+from tests.sim.replication.aimed_faults import has_aimed_faults
 from tests.sim.replication.nemesis import ReplicationNemesis
 from tests.sim.replication.transactions.audit import ClusterAudit
 from tests.sim.replication.transactions.nemesis import TransactionalNemesis
@@ -61,7 +62,9 @@ class Transactions:
             base.cluster.all[0].clock, is_outdated=lambda: self.world.has_deposed_coordinator
         )
         self.world = ClusterTransactions(history=history, base=base)
-        self._ids = self.world.fork("ids").pick((SHARED, SHARED, APART))
+        # Markers are aimed at the next transaction of a producer that nobody fences.
+        shared = () if has_aimed_faults(base.entropy) else (SHARED, SHARED)
+        self._ids = self.world.fork("ids").pick((*shared, APART))
         base.on_excused.append(self.world.excused)
         base.oracle.on_election.append(self.world.elected)
 

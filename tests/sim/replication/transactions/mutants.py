@@ -95,12 +95,18 @@ def seeds_from(first: int) -> Sequence[int]:
     return (_SEEDS[begin:] + _SEEDS[:begin])[:SEEDS_PER_MUTANT]
 
 
-# Others are rare under random faults, and the fixed schedules find them: one that ignores the
-# coordinator epoch of markers, one that asks any coordinator, one that keeps truncated producers.
+# Others are rare under random faults, and the fixed schedules find them: one that asks any
+# coordinator, one that keeps truncated producers.
 MUTANTS = (
     Mutant(markers_are_written_before_prepare_is, seeds_from(74), TORN),
     Mutant(a_shard_outlives_its_leader_epoch, seeds_from(69), FORGOTTEN),
     Mutant(a_coordinator_answers_before_it_has_committed, seeds_from(4), FORGOTTEN),
     Mutant(markers_are_not_resumed_after_a_load, seeds_from(4), "hangs: .*Prepare|not at their"),
+    # Found by aimed faults, so the seeds are some that have them.
+    Mutant(
+        the_coordinator_epoch_of_markers_is_ignored,
+        (9, 28, 95, 114, 130),
+        f"{TORN}|shows transaction",
+    ),
     Mutant(verification_is_skipped, seeds_from(88), f"was fenced|that is aborted|{OPEN}"),
 )
