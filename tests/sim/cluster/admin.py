@@ -180,6 +180,9 @@ class Admin:
         if excuses != self._excuses(topic_id):
             raise TryAgain
 
+    def _expect_leader(self, topic_id: Uuid, line: BrokerLine) -> None:
+        """TryAgain if what was read may be from a deposed leader, and is promised no longer."""
+
     async def _read(self, name: str, topic_id: Uuid, *, by_name: bool) -> None:
         """Reads all that is there: nobody else writes, so all must be this topic's own."""
         _, line = await self._routing.leader(name, topic_id, 0)
@@ -192,6 +195,7 @@ class Admin:
             result = await self._fetch(line, name if by_name else topic_id, offset)
             self._accept_of(topic_id, result.error_code)
             self._expect_same(topic_id, excuses)
+            self._expect_leader(topic_id, line)
             batches = list(batches_of(result.records, offset))
             for header, content in batches:
                 for record in records(content):

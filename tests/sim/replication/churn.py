@@ -7,6 +7,7 @@ from ottla.protocol.primitives import Uuid
 from tests.sim.broker.crowd import Client
 from tests.sim.broker.history import PartitionHistory
 from tests.sim.cluster.admin import Admin
+from tests.sim.cluster.cluster import BrokerLine
 from tests.sim.cluster.routing import Leader, TryAgain
 from tests.sim.replication.world import ReplicationWorld, Target
 
@@ -52,6 +53,10 @@ class Churner(Admin):
 
     def _excuses(self, topic_id: Uuid) -> int:
         return self._world.oracle.losses.interruptions((topic_id, 0))
+
+    def _expect_leader(self, topic_id: Uuid, line: BrokerLine) -> None:
+        if self._excuses(topic_id) and self._world.epoch_led_by(line, (topic_id, 0)) is None:
+            raise TryAgain
 
     def _acknowledge(self, topic_id: Uuid, offset: int, value: bytes) -> None:
         super()._acknowledge(topic_id, offset, value)

@@ -92,6 +92,7 @@ class Consumer:
             # Where it was, other batches may be now, with other bounds.
             await self._start_at_first(target, line)
             self._excuses[target] = excuses
+        led_before = self._world.epoch_led_by(line, target.key)
         try:
             response = await line.line.ask(self._request(target, leader), self._version)
         except TimeoutError:
@@ -100,6 +101,10 @@ class Consumer:
         assert response.error_code == ErrorCode.NONE, response
         if excuses != self._world.excuses(target):
             return
+        led = self._world.epoch_led_by(line, target.key)
+        if excuses and (led is None or led != led_before):
+            # A deposed leader may still serve what is excused, and others have other records there.
+            raise TryAgain
         result = only(response)
         if result.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if leader.leader_epoch < self._world.oracle.losses.newest[target.key].leader_epoch:

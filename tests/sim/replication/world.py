@@ -10,7 +10,7 @@ from ottla.protocol.primitives import Uuid
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.append.transaction_marker import TransactionMarker
 from tests.sim.broker.history import PartitionHistory
-from tests.sim.cluster.cluster import BrokerMachine
+from tests.sim.cluster.cluster import BrokerLine, BrokerMachine
 from tests.sim.cluster.oracle import PartitionKey
 from tests.sim.cluster.world import World
 from tests.sim.replication.oracle import ReplicationOracle
@@ -93,6 +93,21 @@ class ReplicationWorld(World):
     def excuses(self, target: Target) -> int:
         """How often records of the partition were excused."""
         return self.oracle.losses.interruptions(target.key)
+
+    def epoch_led_by(self, line: BrokerLine, key: PartitionKey) -> int | None:
+        """The newest leader epoch, if the broker leads the partition in it and knows that.
+
+        A broker that does not know that it was deposed serves the records of its own epoch.
+        """
+        machine = line.machine
+        record = self.oracle.losses.newest.get(key)
+        replica = self.oracle.replica(key, machine.broker_id)
+        if record is None or replica is None or line.life != machine.lives:
+            return None
+        leads = record.leader is not None and record.leader.broker_id == machine.broker_id
+        partition = replica.partition
+        knows_it = partition.is_leader and partition.leader_epoch == record.leader_epoch
+        return record.leader_epoch if leads and knows_it else None
 
     def read_to(self, target: Target, offset: int) -> None:
         """A consumer has read a batch that ends here."""

@@ -108,15 +108,9 @@ class GroupState:
         Without a lease, a broker that does not know that it was deposed answers what needs no
         record. Such an answer may be outdated, and renews no session.
         """
-        key, machine, oracle = self.partition_key, line.machine, self.world.oracle
-        record = None if key is None else oracle.losses.newest.get(key)
-        replica = None if key is None else oracle.replica(key, machine.broker_id)
-        if record is None or replica is None or line.life != machine.lives:
-            return None
-        leads = record.leader is not None and record.leader.broker_id == machine.broker_id
-        partition = replica.partition
-        knows_it = partition.is_leader and partition.leader_epoch == record.leader_epoch
-        return View(record.leader_epoch, self.excuses) if leads and knows_it else None
+        key = self.partition_key
+        leader_epoch = None if key is None else self.world.epoch_led_by(line, key)
+        return None if leader_epoch is None else View(leader_epoch, self.excuses)
 
     def settle(self) -> None:
         """In peace: notes whether all members are stable, and own all partitions, each one once."""
