@@ -9,6 +9,7 @@ import gc
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, cast
 
 import uvloop
@@ -24,10 +25,15 @@ from ottla.client.options import ClientOptions
 from ottla.metadata.image import Image
 from ottla.metadata.memory import MemoryEnsemble
 from ottla.metadata.values import PartitionId
+from ottla.native import replica_fetch
+from ottla.protocol.messages import APIS
 from ottla.protocol.messages.fetch import FetchResponse
-from ottla.replication.following.session import FetchBounds, FollowerSession, Position
+from ottla.replication.following.session import FetchBounds, FollowerSession, PlannedFetch, Position
 from ottla.seams.threads import RealThreads
 
+FETCH = APIS[1]
+CLIENT_ID = b"broker-2-fetcher"
+TIMEOUT_MS = 30_000
 TOPICS, PARTITIONS = 100, 100
 FETCHES = 2_000
 REPEATS = 3
@@ -67,7 +73,8 @@ async def _fetches() -> tuple[float, ...]:
             session = _session(publisher.image)
             while True:
                 request = session.request(AT_ONCE)
-                session.answered(cast("FetchResponse", await connection.ask(request)))
+                response = await connection.ask(request.message())
+                session.answered(cast("FetchResponse", response).session_id)
                 if not request.topics:
                     break
             return tuple([await _timed(connection, session) for _ in range(REPEATS)])
@@ -101,8 +108,15 @@ def _session(image: Image) -> FollowerSession:
 async def _timed(connection: Any, session: FollowerSession) -> float:
     began = time.process_time()
     for _ in range(FETCHES):
-        response = await connection.ask(session.request(AT_ONCE))
-        if response.error_code or response.responses:
-            raise RuntimeError(response)
-        session.answered(response)
+        encode = partial(_encoded, session.request(AT_ONCE))
+        frame = await connection.ask_encoded(FETCH, replica_fetch.VERSION, encode, TIMEOUT_MS)
+        answer = replica_fetch.read_answer(frame)
+        if answer is None or answer[1]:
+            raise RuntimeError(bytes(frame))
+        session.answered(answer[0])
     return 1e6 * (time.process_time() - began) / FETCHES
+
+
+def _encoded(request: PlannedFetch, correlation_id: int) -> bytearray:
+    replica, limits, session, topics, _ = request
+    return replica_fetch.write_request(correlation_id, CLIENT_ID, replica, limits, session, topics)

@@ -7,6 +7,7 @@ the messages declared with them. All integers are big-endian.
 import base64
 from collections.abc import Sized
 from enum import Enum
+from functools import partial
 from typing import Annotated, NamedTuple, Self
 
 from ottla.errors import ErrorCode, PeerError
@@ -87,6 +88,8 @@ class Uuid(bytes):
 
 
 ZERO_UUID = Uuid(bytes(16))
+# Sixteen bytes as a uuid, unchecked, without an interpreter frame.
+make_uuid = partial(bytes.__new__, Uuid)
 
 
 class DecodeError(PeerError):

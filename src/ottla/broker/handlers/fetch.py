@@ -27,6 +27,7 @@ from ottla.protocol.messages.fetch import (
 from ottla.protocol.primitives import NO_OFFSET, Uuid
 from ottla.replication.fetch.fetch import (
     NO_SESSION,
+    Answer,
     Context,
     Fetch,
     FetchLimits,
@@ -156,12 +157,19 @@ def _with_selection(limits: FetchLimits, request: FetchRequest, call: Call) -> F
 
 def _response(fetch: Fetch, context: Context, reading: Reading, call: Call) -> FetchResponse:
     answer = context.answer(reading)
+    return response_of(answer, fetch.follower, call, is_urgent=reading.is_urgent)
+
+
+def response_of(
+    answer: Answer, follower: Incarnation | None, call: Call, *, is_urgent: bool
+) -> FetchResponse:
+    """The response to a follower, or to a consumer."""
     leaders = None
-    if reading.is_urgent and call.version >= CURRENT_LEADER_SINCE:
+    if is_urgent and call.version >= CURRENT_LEADER_SINCE:
         # Some partition may have moved.
         leaders = CurrentLeaders(call.services, call.session)
     responses = tuple(
-        _topic_result(topic, list(reads), call, fetch.follower, leaders)
+        _topic_result(topic, list(reads), call, follower, leaders)
         for topic, reads in groupby(answer.reads, key=lambda read: read.item.topic)
     )
     named = () if leaders is None else leaders.brokers

@@ -11,7 +11,7 @@ the log, so the produce request behind it is handled meanwhile. Its response wai
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from ottla.broker.net.receive_buffer import FrameReceiver
 from ottla.broker.net.response_queue import PendingResponse, ResponseParts, ResponseQueue
@@ -374,7 +374,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._send_ready(answered)
 
-    def _send_ready(self, _done: "asyncio.Future[Any]") -> None:
+    def _send_ready(self, _done: object) -> None:
         """Sends the responses that are there, in their order, and handles the next requests."""
         if self._transport is None or self._transport.is_closing():
             return

@@ -3,10 +3,9 @@
 A response waits until it is there and all earlier ones are sent. Does no I/O.
 """
 
-import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ottla.protocol.primitives import Part
 from ottla.tuples import maker
@@ -19,15 +18,58 @@ WAITING_PRODUCES_BYTES_MAX = 256 << 10
 ResponseParts = list[Part] | None
 
 
+class Awaited(Protocol):
+    """What a response waits for: an asyncio future, or a promise."""
+
+    def done(self) -> bool: ...
+
+    def cancelled(self) -> bool: ...
+
+    def cancel(self) -> object: ...
+
+    def add_done_callback(self, callback: Callable[[Any], object], /) -> object: ...
+
+
+class Promise:
+    """As a future, but its one callback is called at once, not a turn of the event loop later."""
+
+    __slots__ = ("_callback", "_is_cancelled", "_is_done", "response")
+
+    def __init__(self) -> None:
+        self._is_done = self._is_cancelled = False
+        self._callback: Callable[[Any], object] | None = None
+        self.response: ResponseParts = None
+
+    def done(self) -> bool:
+        return self._is_done
+
+    def cancelled(self) -> bool:
+        return self._is_cancelled
+
+    def cancel(self) -> None:
+        self._is_done = self._is_cancelled = True
+
+    def add_done_callback(self, callback: Callable[[Any], object], /) -> None:
+        self._callback = callback
+
+    def keep(self, response: ResponseParts) -> None:
+        """The response is there. Does nothing if it was cancelled."""
+        if not self._is_done:
+            self.response = response
+            self._is_done = True
+            if self._callback is not None:
+                self._callback(self)
+
+
 class PendingResponse(NamedTuple):
-    """A future, and the function that makes the response when the future is done.
+    """What a response waits for, and the function that makes the response then.
 
     Much cheaper than an awaitable, which needs a task.
     """
 
-    future: "asyncio.Future[Any]"
+    future: Awaited
     # Called when all earlier responses are sent.
-    finish: Callable[["asyncio.Future[Any]"], ResponseParts]
+    finish: Callable[[Any], ResponseParts]
     # Called if the client disconnects before that; None cancels the future.
     cancel: Callable[[], object] | None = None
     # Whether it is of a produce request whose batches are appended, so that the next produce

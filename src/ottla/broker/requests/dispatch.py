@@ -27,6 +27,7 @@ from ottla.broker.requests.authorization import Unauthorized
 from ottla.broker.requests.call import Call, make_call
 from ottla.broker.requests.commit_fast_path import OFFSET_COMMIT_KEY, CommitFastPath
 from ottla.broker.requests.produce_fast_path import PRODUCE_KEY, ProduceFastPath
+from ottla.broker.requests.replica_fetch_path import FETCH_PREFIX, ReplicaFetchPath
 from ottla.broker.requests.served_apis import INTER_BROKER
 from ottla.errors import ErrorCode, PeerError
 from ottla.metadata.publisher import NotController
@@ -67,6 +68,8 @@ class Dispatch:
             PRODUCE_KEY: self._produces,
             OFFSET_COMMIT_KEY: CommitFastPath(services, on_fault),
         }
+        self._replica_fetches = ReplicaFetchPath(services, on_fault)
+        self._inter_broker_listener = services.identity.inter_broker_listener
         self._steady_ns = services.clock.steady_ns
         self._on_fault = on_fault
         services.handle_embedded = self.handle_embedded
@@ -74,6 +77,11 @@ class Dispatch:
     def handle(
         self, frame: memoryview, connection: Connection
     ) -> ResponseParts | PendingResponse | Awaitable[ResponseParts]:
+        session = connection.session
+        if session.listener == self._inter_broker_listener and frame[:2] == FETCH_PREFIX:
+            fetched = self._replica_fetches.handle(frame, session)
+            if fetched is not None:
+                return fetched
         # Produce is the most frequent request. The fast path saves it the codec.
         produces = self._produces
         if produces.declined is not None and produces.declined[0] is frame:
@@ -82,7 +90,6 @@ class Dispatch:
         else:
             produce = native_produce.read(frame)
         if produce is not None:
-            session = connection.session
             _, _, session.client_id, _, _, _, _ = produce
             return produces.handle(produce, frame, session)
         started_ns = self._steady_ns()
@@ -96,7 +103,6 @@ class Dispatch:
         is_for_clients = api.key in self._served
         if not is_for_clients and api.key not in INTER_BROKER:
             raise PeerError(ErrorCode.UNSUPPORTED_VERSION, f"{api.name} is not served")
-        session = connection.session
         session.client_id = header.client_id
         call = make_call((api, header.request_api_version, session, self._services))
         inter_broker = self._services.inter_broker

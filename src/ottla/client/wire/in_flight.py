@@ -1,7 +1,7 @@
 """Encodes a connection's requests, and matches its responses to them. Does no I/O."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ottla.client.options import ClientOptions
@@ -36,7 +36,10 @@ class SentRequest(NamedTuple):
 
 
 class ReceivedResponse(NamedTuple):
-    """A decoded response. Records in it are views of memory that nothing changes."""
+    """A decoded response. Records in it are views of memory that nothing changes.
+
+    The response to an encoded request is its frame, without the length.
+    """
 
     correlation_id: int
     response: Any
@@ -46,6 +49,12 @@ class _InFlightRequest(NamedTuple):
     correlation_id: int
     api: Api
     version: int
+    # Whether the caller decodes the response.
+    is_raw: bool = False
+
+
+# The frame of a request with this correlation id.
+EncodeRequest = Callable[[int], bytearray]
 
 
 class InFlightRequests:
@@ -90,15 +99,28 @@ class InFlightRequests:
             if self.versions is None:
                 raise RuntimeError("what the broker speaks is not known yet")
             version = self.versions.highest(api, version_max)
-        if self.in_flight >= self._in_flight_max:
-            raise RuntimeError(f"{self.in_flight} requests wait for their answer already")
-        correlation_id = self._next_id
+        correlation_id = self._take_id()
         parts = encode_request(correlation_id, api, version, request, self._client_id)
-        self._next_id = 0 if correlation_id == _CORRELATION_ID_MAX else correlation_id + 1
         expects_response = api.key != PRODUCE_KEY or request.acks != 0
         if expects_response:
             self._oldest_first.append(_InFlightRequest(correlation_id, api, version))
         return SentRequest(correlation_id, parts, expects_response)
+
+    def send_encoded(self, api: Api, version: int, encode: EncodeRequest) -> tuple[int, bytearray]:
+        """The correlation id and the frame of a request whose response the caller decodes.
+
+        RuntimeError as `send`.
+        """
+        correlation_id = self._take_id()
+        self._oldest_first.append(_InFlightRequest(correlation_id, api, version, is_raw=True))
+        return correlation_id, encode(correlation_id)
+
+    def _take_id(self) -> int:
+        if self.in_flight >= self._in_flight_max:
+            raise RuntimeError(f"{self.in_flight} requests wait for their answer already")
+        correlation_id = self._next_id
+        self._next_id = 0 if correlation_id == _CORRELATION_ID_MAX else correlation_id + 1
+        return correlation_id
 
     def receive(self, chunk: Buffer) -> Iterator[ReceivedResponse]:
         """The responses that these bytes complete. `chunk` must not change afterwards.
@@ -110,7 +132,10 @@ class InFlightRequests:
             correlation_id = decode_correlation_id(frame)
             if not self._oldest_first or self._oldest_first[0].correlation_id != correlation_id:
                 raise UnexpectedResponse(correlation_id)
-            _, api, version = self._oldest_first.popleft()
+            _, api, version, is_raw = self._oldest_first.popleft()
+            if is_raw:
+                yield ReceivedResponse(correlation_id, frame)
+                continue
             yield ReceivedResponse(
                 correlation_id, decode_response(frame, api, _version_of(frame, api, version))
             )

@@ -7,13 +7,12 @@ from typing import Any, NamedTuple, Protocol
 from ottla.errors import PeerError
 from ottla.metadata.values import Incarnation
 from ottla.protocol.isolation_level import Isolation
-from ottla.protocol.messages.fetch import Partition as AskedPartition
 from ottla.protocol.primitives import NO_BROKER
 from ottla.replication.fetch.cold_reads import ColdPiece, ColdReads
 from ottla.replication.fetch.reads import ReadResult, read, read_for_follower, redirect
 from ottla.replication.fetch.replica_selection import ReplicaSelection
 from ottla.replication.lookup import TopicKey
-from ottla.replication.purgatory import Waiter, WaitingRoom
+from ottla.replication.purgatory import Waiter, WaitingRoom, Watcher
 from ottla.replication.replica import Replica
 from ottla.replication.throttle import ReplicationThrottle
 from ottla.storage.log.cold_read import COLD_READS_MAX, ColdRead
@@ -24,6 +23,30 @@ Find = Callable[[TopicKey, int], Replica]
 NO_SESSION = 0
 # The partitions in an answer to a follower that is given at once.
 URGENT_READS_MAX = 200
+
+
+class AskedPartition(Protocol):
+    """A partition as a request names it."""
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def current_leader_epoch(self) -> int: ...
+
+    @property
+    def fetch_offset(self) -> int: ...
+
+    @property
+    def last_fetched_epoch(self) -> int: ...
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def partition_max_bytes(self) -> int: ...
+
+
 NO_TRIES: "Mapping[FetchItem, int]" = MappingProxyType({})
 
 
@@ -105,11 +128,11 @@ class Context(Protocol):
         """The partitions that may have records or news."""
         ...
 
-    def enter(self, waiter: Waiter) -> None:
+    def enter(self, waiter: Watcher) -> None:
         """Has any of the partitions wake the waiter. May be repeated."""
         ...
 
-    def leave(self, waiter: Waiter) -> None: ...
+    def leave(self, waiter: Watcher) -> None: ...
 
     def settle(self, reading: Reading) -> None:
         """Partitions without news need not be read again before they change."""
@@ -145,13 +168,13 @@ class FullFetch:
     def items(self) -> Iterable[FetchItem]:
         return self._items
 
-    def enter(self, waiter: Waiter) -> None:
+    def enter(self, waiter: Watcher) -> None:
         for item in self._items:
             if item.replica is not None:
                 room = waiting_room(item.replica, is_follower=self._is_follower)
                 room.enter(waiter, is_committed_only=self._is_committed_only)
 
-    def leave(self, waiter: Waiter) -> None:
+    def leave(self, waiter: Watcher) -> None:
         for item in self._items:
             if item.replica is not None:
                 waiting_room(item.replica, is_follower=self._is_follower).leave(waiter)
@@ -167,6 +190,14 @@ class FullFetch:
 def waiting_room(replica: Replica, *, is_follower: bool) -> WaitingRoom:
     """Where a fetch waits: a follower for appends, a consumer for the high watermark."""
     return replica.waiting_followers if is_follower else replica.waiting
+
+
+class Parked(Watcher, Protocol):
+    """What waits for a fetch that lacks bytes."""
+
+    def expect(self, missing: int) -> None:
+        """From now on `missing` bytes are missing."""
+        ...
 
 
 class Fetch:
@@ -215,10 +246,11 @@ class Fetch:
         before the wait begins. The coroutine must be awaited, or the waiter stays parked for ever.
         """
         waiter = Waiter(wait_ms)
-        self._park(waiter, reading)
+        self.park(waiter, reading)
         return self._wait(waiter)
 
-    def _park(self, waiter: Waiter, reading: Reading) -> None:
+    def park(self, waiter: Parked, reading: Reading) -> None:
+        """Has the waiter woken by the bytes that `reading`, the last result, lacks."""
         self._context.enter(waiter)
         waiter.expect(self._limits.bytes_min - reading.size)
 
@@ -230,7 +262,7 @@ class Fetch:
                 if self.is_enough(reading) or waiter.is_over:
                     return reading
                 # No other task runs between this read and the next wait.
-                self._park(waiter, reading)
+                self.park(waiter, reading)
         finally:
             self._context.leave(waiter)
             waiter.close()

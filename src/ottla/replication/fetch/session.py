@@ -9,12 +9,18 @@ from collections.abc import Iterable, Iterator
 
 from ottla.errors import PeerError
 from ottla.protocol.isolation_level import Isolation
-from ottla.protocol.messages.fetch import FetchRequest, ForgottenTopic, Topic
-from ottla.protocol.messages.fetch import Partition as AskedPartition
+from ottla.protocol.messages.fetch import ForgottenTopic, Topic
 from ottla.protocol.primitives import NO_BROKER
-from ottla.replication.fetch.fetch import Answer, FetchItem, ItemRead, Reading, waiting_room
+from ottla.replication.fetch.fetch import (
+    Answer,
+    AskedPartition,
+    FetchItem,
+    ItemRead,
+    Reading,
+    waiting_room,
+)
 from ottla.replication.lookup import TopicKey
-from ottla.replication.purgatory import Waiter, WaitingRoom
+from ottla.replication.purgatory import WaitingRoom, Watcher
 from ottla.replication.replica import Replica
 
 # The epoch of a request for a new session. Its first incremental request has the next epoch.
@@ -126,18 +132,22 @@ class Session:
             _unmark_if_caught_up(self, item, read)
         self.epoch = _next_epoch(self.epoch)
 
-    def update(self, request: FetchRequest, isolation: Isolation) -> None:
+    def update(
+        self,
+        asked: Iterable[tuple[TopicKey, AskedPartition]],
+        forgotten: Iterable[tuple[TopicKey, int]],
+        isolation: Isolation,
+    ) -> None:
         """Takes the changes of an incremental request."""
         if isolation is not self.isolation:
             self.isolation = isolation
             for item in self._items.values():
                 self.dirty[item] = None
                 item.watch()
-        for topic, asked in asked_partitions(request.topics, uses_ids=self.uses_ids):
-            self._ask(topic, asked)
-        for forgotten in request.forgotten_topics_data:
-            for index in forgotten.partitions:
-                self._forget(topic_key(forgotten, uses_ids=self.uses_ids), index)
+        for topic, partition in asked:
+            self._ask(topic, partition)
+        for topic, index in forgotten:
+            self._forget(topic, index)
         self.epoch = _next_epoch(self.epoch)
 
     def close(self) -> None:
@@ -179,10 +189,10 @@ class IncrementalFetch:
     def items(self) -> Iterable[FetchItem]:
         return tuple(self._session.dirty)
 
-    def enter(self, waiter: Waiter) -> None:
+    def enter(self, waiter: Watcher) -> None:
         self._session.waiting.enter(waiter)
 
-    def leave(self, waiter: Waiter) -> None:
+    def leave(self, waiter: Watcher) -> None:
         self._session.waiting.leave(waiter)
 
     def settle(self, reading: Reading) -> None:
@@ -220,6 +230,15 @@ def asked_partitions(
         key = topic_key(topic, uses_ids=uses_ids)
         for asked in topic.partitions:
             yield key, asked
+
+
+def forgotten_partitions(
+    topics: Iterable[ForgottenTopic], *, uses_ids: bool
+) -> Iterator[tuple[TopicKey, int]]:
+    for topic in topics:
+        key = topic_key(topic, uses_ids=uses_ids)
+        for index in topic.partitions:
+            yield key, index
 
 
 def _session_reads(reading: Reading) -> Iterator[tuple[SessionItem, ItemRead]]:

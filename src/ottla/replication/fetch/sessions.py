@@ -1,17 +1,28 @@
 """The cache of fetch sessions: creation, look-up and eviction."""
 
 from collections import OrderedDict
+from collections.abc import Iterable
 
 from ottla.errors import ErrorCode, PeerError
 from ottla.protocol.isolation_level import Isolation
 from ottla.protocol.messages.fetch import FetchRequest
-from ottla.replication.fetch.fetch import NO_SESSION, Begin, Context, FetchItem, FullFetch, ItemRead
+from ottla.replication.fetch.fetch import (
+    NO_SESSION,
+    AskedPartition,
+    Begin,
+    Context,
+    FetchItem,
+    FullFetch,
+    ItemRead,
+)
 from ottla.replication.fetch.session import (
     INITIAL_EPOCH,
     IncrementalFetch,
     Session,
     asked_partitions,
+    forgotten_partitions,
 )
+from ottla.replication.lookup import TopicKey
 from ottla.seams.clock import Clock
 from ottla.seams.entropy import Entropy
 
@@ -70,8 +81,36 @@ class FetchSessions:
 
             return self._full(items, begin, isolation)
         session = self._checked(request, uses_ids=uses_ids)
+        asked = asked_partitions(request.topics, uses_ids=uses_ids)
+        forgotten = forgotten_partitions(request.forgotten_topics_data, uses_ids=uses_ids)
+        return self._continued(session, asked, forgotten, isolation)
+
+    def resume(
+        self,
+        session_id: int,
+        session_epoch: int,
+        asked: Iterable[tuple[TopicKey, AskedPartition]],
+        isolation: Isolation,
+    ) -> Context | None:
+        """The partitions of a request that continues a session with topic ids.
+
+        None, and nothing is changed, if there is no such session or its epoch is another.
+        PeerError if there are too many partitions.
+        """
+        session = self._sessions.get(session_id)
+        if session is None or session_epoch != session.epoch or not session.uses_ids:
+            return None
+        return self._continued(session, asked, (), isolation)
+
+    def _continued(
+        self,
+        session: Session,
+        asked: Iterable[tuple[TopicKey, AskedPartition]],
+        forgotten: Iterable[tuple[TopicKey, int]],
+        isolation: Isolation,
+    ) -> Context:
         before = len(session)
-        session.update(request, isolation)
+        session.update(asked, forgotten, isolation)
         self._partitions += len(session) - before
         if self._partitions > self._partitions_max:
             self._close(session)

@@ -1,25 +1,40 @@
 """Fetches all partitions that this broker follows from one leader, on one connection."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from ottla.address import Address
 from ottla.client.connection.connection import Connection, connect
-from ottla.client.errors import ClientError, error_code
+from ottla.client.errors import ClientError, ConnectionLost, error_code
 from ottla.client.options import ClientOptions
 from ottla.errors import ErrorCode, PeerError, StorageError
 from ottla.metadata.values import PartitionId
+from ottla.native import replica_fetch
+from ottla.protocol.exchange import decode_response
+from ottla.protocol.messages import APIS
 from ottla.protocol.messages.fetch import FetchResponse, PartitionResult
-from ottla.replication.following.replica_update import FollowerLogs, position_of, update_replica
-from ottla.replication.following.session import FetchBounds, FollowerSession
+from ottla.protocol.primitives import make_uuid
+from ottla.replication.following.replica_update import (
+    FollowerLogs,
+    OrdinaryUpdate,
+    PartitionUpdate,
+    position_of,
+    update_replica,
+)
+from ottla.replication.following.session import FetchBounds, FollowerSession, PlannedFetch
 from ottla.replication.local_broker import LocalBroker
 from ottla.replication.replica import Replica
 from ottla.replication.throttle import ReplicationThrottle
 from ottla.seams.clock import Clock
 from ottla.seams.net import Net
 from ottla.storage.log.log import Log
+from ottla.tuples import maker
 
+FETCH = APIS[1]
+# The id of the session, and the partitions of an ordinary answer.
+OrdinaryResponse = tuple[int, list[tuple[PartitionId, PartitionUpdate]]]
 # Other tasks run after this many bytes were appended.
 TURN_BYTES_MAX = 1 << 20
 # One of both brokers has not heard of the other's leadership yet.
@@ -34,6 +49,10 @@ _OF_ELECTIONS = frozenset(
 ELECTION_BACKOFF_MS = 50
 # A throttled replica asks again after this at the latest: its rate may have been raised.
 THROTTLED_S_MAX = 1.0
+
+
+_make_partition = maker(PartitionId)
+_make_update = maker(OrdinaryUpdate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +93,7 @@ class ReplicaFetcher:
         # Those with records that have to be flushed before the leader hears of them.
         self._unflushed: dict[PartitionId, Replica] = {}
         self._session: FollowerSession | None = None
+        self._client_id = parts.options.client_id.encode()
         self._has_partitions = asyncio.Event()
 
     def __len__(self) -> int:
@@ -137,6 +157,7 @@ class ReplicaFetcher:
         for partition, replica in self._replicas.items():
             if partition not in self._delayed_ns:
                 session.put(partition, position_of(replica))
+        takes_ordinary = connection.highest_version(FETCH) == replica_fetch.VERSION
         while True:
             if self._unflushed:
                 await self._flush(session)
@@ -149,14 +170,26 @@ class ReplicaFetcher:
                 continue
             bounds = self._parts.bounds()
             timeout_ms = bounds.wait_ms_max + self._parts.options.request_timeout_ms
-            response = await connection.ask(session.request(bounds), timeout_ms=timeout_ms)
-            if response.error_code != ErrorCode.NONE:
-                code = error_code(response.error_code)
-                refused = PeerError(code, f"the leader refuses to be followed: {code.name}")
-                self._parts.problem(self._name, refused)
-                return
-            session.answered(response)
-            await self._take(response, session)
+            request = session.request(bounds)
+            if takes_ordinary and request.is_ordinary:
+                encode = partial(_encoded, self._client_id, request)
+                response = _read(
+                    await connection.ask_encoded(FETCH, replica_fetch.VERSION, encode, timeout_ms)
+                )
+            else:
+                response = await connection.ask(request.message(), timeout_ms=timeout_ms)
+            if isinstance(response, FetchResponse):
+                if response.error_code != ErrorCode.NONE:
+                    code = error_code(response.error_code)
+                    refused = PeerError(code, f"the leader refuses to be followed: {code.name}")
+                    self._parts.problem(self._name, refused)
+                    return
+                session.answered(response.session_id)
+                await self._take(_results(response), session)
+            else:
+                session_id, updates = response
+                session.answered(session_id)
+                await self._take(updates, session)
 
     def _note_unflushed(self, partition: PartitionId, replica: Replica) -> None:
         log = replica.log
@@ -198,18 +231,18 @@ class ReplicaFetcher:
                 del self._delayed_ns[partition]
                 session.put(partition, position_of(self._replicas[partition]))
 
-    async def _take(self, response: FetchResponse, session: FollowerSession) -> None:
+    async def _take(
+        self, updates: Iterable[tuple[PartitionId, PartitionUpdate]], session: FollowerSession
+    ) -> None:
         appended_bytes = 0
-        for topic in response.responses:
-            for result in topic.partitions:
-                partition = PartitionId(topic.topic_id, result.partition_index)
-                if appended_bytes >= TURN_BYTES_MAX:
-                    appended_bytes = 0
-                    await asyncio.sleep(0)
-                replica = self._current(partition, session)
-                if replica is not None:
-                    self._update(partition, replica, result, session)
-                    appended_bytes += len(result.records) if result.records else 0
+        for partition, update in updates:
+            if appended_bytes >= TURN_BYTES_MAX:
+                appended_bytes = 0
+                await asyncio.sleep(0)
+            replica = self._current(partition, session)
+            if replica is not None:
+                self._update(partition, replica, update, session)
+                appended_bytes += len(update.records) if update.records else 0
 
     def _current(self, partition: PartitionId, session: FollowerSession) -> Replica | None:
         """The replica, if it still follows as it did when it was asked for.
@@ -225,13 +258,13 @@ class ReplicaFetcher:
         self,
         partition: PartitionId,
         replica: Replica,
-        result: PartitionResult,
+        update: PartitionUpdate,
         session: FollowerSession,
     ) -> None:
-        backoff_ms = self._parts.backoff_ms()
         try:
-            update_replica(replica, result, self._parts.logs)
+            update_replica(replica, update, self._parts.logs)
         except (PeerError, OSError, StorageError) as error:
+            backoff_ms = self._parts.backoff_ms()
             # Of the leader, or a full disk: nothing is lost, and it is tried again.
             if isinstance(error, PeerError) and error.code in _OF_ELECTIONS:
                 backoff_ms = min(backoff_ms, ELECTION_BACKOFF_MS)
@@ -240,9 +273,9 @@ class ReplicaFetcher:
             self._leave_out(partition, session, backoff_ms)
             return
         session.put(partition, position_of(replica))
-        if result.records:
+        if update.records:
             self._note_unflushed(partition, replica)
-            self._charge(partition, replica, len(result.records), session)
+            self._charge(partition, replica, len(update.records), session)
 
     def _charge(
         self, partition: PartitionId, replica: Replica, size_bytes: int, session: FollowerSession
@@ -259,3 +292,33 @@ class ReplicaFetcher:
     @property
     def _name(self) -> str:
         return f"replication from broker {self.leader_id}"
+
+
+def _encoded(client_id: bytes, request: PlannedFetch, correlation_id: int) -> bytearray:
+    replica, limits, session, topics, _ = request
+    return replica_fetch.write_request(correlation_id, client_id, replica, limits, session, topics)
+
+
+def _read(frame: memoryview) -> FetchResponse | OrdinaryResponse:
+    """The leader's answer, decoded by native code if that is possible. ConnectionLost."""
+    answer = replica_fetch.read_answer(frame)
+    if answer is None:
+        try:
+            response: FetchResponse = decode_response(frame, FETCH, replica_fetch.VERSION)
+        except PeerError as error:
+            raise ConnectionLost(f"the leader sent what is no answer: {error}") from None
+        return response
+    session_id, partitions = answer
+    return session_id, [
+        (
+            _make_partition((make_uuid(topic_id), index)),
+            _make_update((high_watermark, start_offset, frame[begin:end], ErrorCode.NONE, None)),
+        )
+        for topic_id, index, high_watermark, start_offset, begin, end in partitions
+    ]
+
+
+def _results(response: FetchResponse) -> Iterator[tuple[PartitionId, PartitionResult]]:
+    for topic in response.responses:
+        for result in topic.partitions:
+            yield PartitionId(topic.topic_id, result.partition_index), result

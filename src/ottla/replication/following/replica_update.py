@@ -5,17 +5,46 @@ truncates, by leader epochs (KIP-101, KIP-279); the high watermark decides nothi
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import NamedTuple, Protocol, cast
 
 from ottla.client.errors import error_code
 from ottla.errors import ErrorCode, PeerError
-from ottla.protocol.messages.fetch import PartitionResult
-from ottla.protocol.primitives import NO_LEADER_EPOCH
+from ottla.protocol.messages.fetch import DivergingEpoch
+from ottla.protocol.primitives import NO_LEADER_EPOCH, Part
 from ottla.replication.following.session import Position
 from ottla.replication.replica import Replica
 from ottla.seams.files import Buffer
 from ottla.storage.log.leader_epochs import UNKNOWN_END, EpochEnd
 from ottla.storage.log.log import Log
+
+
+class PartitionUpdate(Protocol):
+    """The leader's answer for one partition: a PartitionResult, or an ordinary update."""
+
+    @property
+    def error_code(self) -> int: ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def diverging_epoch(self) -> DivergingEpoch | None: ...
+
+    @property
+    def records(self) -> Part | None: ...
+
+
+class OrdinaryUpdate(NamedTuple):
+    """An answer without an error, with or without records."""
+
+    high_watermark: int
+    log_start_offset: int
+    records: memoryview
+    error_code: int = ErrorCode.NONE
+    diverging_epoch: DivergingEpoch | None = None
 
 
 class FollowerLogs(NamedTuple):
@@ -35,7 +64,7 @@ def position_of(replica: Replica) -> Position:
     return Position(leader_epoch, log.end_offset, log.last_written_epoch, log.start_offset)
 
 
-def update_replica(replica: Replica, result: PartitionResult, logs: FollowerLogs) -> None:
+def update_replica(replica: Replica, result: PartitionUpdate, logs: FollowerLogs) -> None:
     """Takes the leader's answer for one partition.
 
     PeerError if it is an error or cannot be applied, OSError if the disk is full, StorageError if

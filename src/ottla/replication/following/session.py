@@ -5,9 +5,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from ottla.metadata.values import Incarnation, PartitionId
+from ottla.native import replica_fetch
 from ottla.protocol.messages.fetch import (
     FetchRequest,
-    FetchResponse,
     ForgottenTopic,
     Partition,
     ReplicaState,
@@ -39,6 +39,38 @@ class FetchBounds(NamedTuple):
     bytes_min: int
     response_bytes_max: int
     partition_bytes_max: int
+
+
+class PlannedFetch(NamedTuple):
+    """The next request of a session, as `native.replica_fetch` takes it, or as a message."""
+
+    replica: replica_fetch.Replica
+    limits: replica_fetch.Limits
+    session: replica_fetch.Session
+    topics: list[tuple[Uuid, list[replica_fetch.Position]]]
+    forgotten: list[PartitionId]
+
+    @property
+    def is_ordinary(self) -> bool:
+        return not self.forgotten
+
+    def message(self) -> FetchRequest:
+        replica_id, replica_epoch = self.replica
+        wait_ms, bytes_min, bytes_max = self.limits
+        session_id, session_epoch = self.session
+        return FetchRequest(
+            replica_state=ReplicaState(replica_id=replica_id, replica_epoch=replica_epoch),
+            max_wait_ms=wait_ms,
+            min_bytes=bytes_min,
+            max_bytes=bytes_max,
+            session_id=session_id,
+            session_epoch=session_epoch,
+            topics=tuple(
+                Topic(topic_id=topic_id, partitions=tuple(map(_partition, positions)))
+                for topic_id, positions in self.topics
+            ),
+            forgotten_topics_data=_forgotten_topics(self.forgotten),
+        )
 
 
 class FollowerSession:
@@ -77,55 +109,41 @@ class FollowerSession:
             self._changed.pop(partition, None)
             self._forgotten[partition] = None
 
-    def request(self, bounds: FetchBounds) -> FetchRequest:
+    def request(self, bounds: FetchBounds) -> PlannedFetch:
         """The next request. It takes changes since the last one, up to a limit.
 
         If more are left, the leader is not to wait for records.
         """
-        named = _take_some(self._changed)
-        forgotten = _take_some(self._forgotten)
-        has_more = bool(self._changed or self._forgotten)
-        return FetchRequest(
-            replica_state=ReplicaState(
-                replica_id=self.me.broker_id, replica_epoch=self.me.broker_epoch
-            ),
-            max_wait_ms=0 if has_more else bounds.wait_ms_max,
-            min_bytes=bounds.bytes_min,
-            max_bytes=bounds.response_bytes_max,
-            session_id=self._id,
-            session_epoch=self._epoch,
-            topics=self._topics(named, bounds.partition_bytes_max),
-            forgotten_topics_data=_forgotten_topics(forgotten),
+        by_topic: dict[Uuid, list[replica_fetch.Position]] = {}
+        bytes_max = bounds.partition_bytes_max
+        for partition in _take_some(self._changed):
+            topic_id, index = partition
+            leader_epoch, end_offset, last_epoch, start_offset = self._positions[partition]
+            position = index, leader_epoch, end_offset, last_epoch, start_offset, bytes_max
+            positions = by_topic.get(topic_id)
+            if positions is None:
+                by_topic[topic_id] = [position]
+            else:
+                positions.append(position)
+        forgotten = _take_some(self._forgotten) if self._forgotten else []
+        has_more = self._changed or self._forgotten
+        return PlannedFetch(
+            (self.me.broker_id, self.me.broker_epoch),
+            (0 if has_more else bounds.wait_ms_max, bounds.bytes_min, bounds.response_bytes_max),
+            (self._id, self._epoch),
+            list(by_topic.items()),
+            forgotten,
         )
 
-    def answered(self, response: FetchResponse) -> None:
+    def answered(self, session_id: int) -> None:
         """The leader has taken the request: the next one continues the session, if there is one."""
-        if response.session_id == NO_SESSION:
+        if session_id == NO_SESSION:
             self._id, self._epoch = NO_SESSION, INITIAL_EPOCH
             self._changed = dict.fromkeys(self._positions)
             self._forgotten.clear()
         else:
-            self._id = response.session_id
+            self._id = session_id
             self._epoch = self._epoch + 1 if self._epoch < EPOCH_MAX else INITIAL_EPOCH + 1
-
-    def _topics(self, named: Iterable[PartitionId], bytes_max: int) -> tuple[Topic, ...]:
-        by_topic: dict[Uuid, list[Partition]] = {}
-        for partition in named:
-            at = self._positions[partition]
-            by_topic.setdefault(partition.topic_id, []).append(
-                Partition(
-                    partition=partition.partition,
-                    current_leader_epoch=at.leader_epoch,
-                    fetch_offset=at.end_offset,
-                    last_fetched_epoch=at.last_epoch,
-                    log_start_offset=at.start_offset,
-                    partition_max_bytes=bytes_max,
-                )
-            )
-        return tuple(
-            Topic(topic_id=topic_id, partitions=tuple(partitions))
-            for topic_id, partitions in by_topic.items()
-        )
 
 
 def _take_some(partitions: dict[PartitionId, None]) -> list[PartitionId]:
@@ -134,6 +152,18 @@ def _take_some(partitions: dict[PartitionId, None]) -> list[PartitionId]:
     for partition in taken:
         del partitions[partition]
     return taken
+
+
+def _partition(position: replica_fetch.Position) -> Partition:
+    index, leader_epoch, end_offset, last_epoch, start_offset, bytes_max = position
+    return Partition(
+        partition=index,
+        current_leader_epoch=leader_epoch,
+        fetch_offset=end_offset,
+        last_fetched_epoch=last_epoch,
+        log_start_offset=start_offset,
+        partition_max_bytes=bytes_max,
+    )
 
 
 def _forgotten_topics(partitions: Iterable[PartitionId]) -> tuple[ForgottenTopic, ...]:

@@ -14,7 +14,7 @@ from ottla.protocol.messages.delete_records import Topic as DeletedTopic
 from ottla.protocol.messages.fetch import FetchRequest, ReplicaState
 from ottla.protocol.messages.fetch import Topic as FetchTopic
 from ottla.protocol.primitives import Uuid
-from ottla.replication.following.session import FetchBounds, FollowerSession
+from ottla.replication.following.session import FetchBounds, FollowerSession, PlannedFetch
 from ottla.replication.replica import Replica
 from ottla.seams.files import read_file
 from tests.support.broker.cluster import BROKERS_PORT, HOSTS, Cluster, with_cluster
@@ -233,10 +233,10 @@ def test_a_follower_fetches_in_pieces_and_waits_as_its_settings_say() -> None:
         requests: list[FetchRequest] = []
         request = FollowerSession.request
 
-        def noted(session: FollowerSession, bounds: FetchBounds) -> FetchRequest:
+        def noted(session: FollowerSession, bounds: FetchBounds) -> PlannedFetch:
             made = request(session, bounds)
             if session.me.broker_id == followers[0]:
-                requests.append(made)
+                requests.append(made.message())
             return made
 
         with pytest.MonkeyPatch.context() as patch:

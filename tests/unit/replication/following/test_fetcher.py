@@ -9,8 +9,12 @@ import pytest
 from ottla.address import Address
 from ottla.client.errors import ConnectionLost
 from ottla.client.options import ClientOptions
+from ottla.client.wire.in_flight import EncodeRequest
 from ottla.errors import ErrorCode, StorageError
 from ottla.metadata.values import Incarnation, PartitionId
+from ottla.native import replica_fetch
+from ottla.protocol.exchange import decode_request, encode_response
+from ottla.protocol.messages import APIS, Api
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionResult, TopicResult
 from ottla.replication.following import fetcher as fetchers
 from ottla.replication.following.fetcher import ELECTION_BACKOFF_MS, FetcherParts, ReplicaFetcher
@@ -21,15 +25,19 @@ from ottla.replication.throttle import ReplicationThrottle
 from ottla.storage.log.log import Log
 from tests.sim.seams.loop import run
 from tests.support.replication.partitions import ME, OTHER, Partitions
+from tests.support.request_frames import joined
 from tests.unit.replication.following.test_replica_update import failure, result, stored
 
+FETCH = APIS[1]
+CLIENT_ID = "broker-2-fetcher"
 BACKOFF_MS = 200
 
 
 class Leader:
     """The leader's end of the connection. Tests give its answers."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: int) -> None:
+        self._version = version
         self.requests: list[FetchRequest] = []
         self.answers: list[Any] = []
         self.connections = 0
@@ -49,18 +57,36 @@ class Leader:
         assert isinstance(answer, FetchResponse)
         return answer
 
+    def highest_version(self, api: Api) -> int:
+        assert api is FETCH
+        return self._version
+
+    def ask_encoded(
+        self, api: Api, version: int, encode: EncodeRequest, timeout_ms: int
+    ) -> "asyncio.Task[memoryview]":
+        assert (api, version) == (FETCH, self._version)
+        header, _, request = decode_request(encode(7)[4:])
+        assert header.correlation_id == 7
+        assert header.client_id == CLIENT_ID
+
+        async def answer() -> memoryview:
+            response = await self.ask(request, timeout_ms=timeout_ms)
+            return memoryview(joined(encode_response(7, FETCH, version, response))[4:])
+
+        return asyncio.get_running_loop().create_task(answer())
+
     def close(self) -> None: ...
 
 
 class World:
     """A fetcher with one partition, and its leader."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: int) -> None:
         self.partitions = Partitions()
         self.replica: Replica = self.partitions.create(leader=OTHER, isr=(OTHER, ME))
         state = self.replica.partition
         self.key = PartitionId(state.topic_id, state.index)
-        self.leader = Leader()
+        self.leader = Leader(version)
         self.problems: list[str] = []
         self.sizes: list[int] = []
         self.flushed: list[tuple[int, int]] = []
@@ -79,7 +105,7 @@ class World:
                 clock=self.partitions.clock,
                 bounds=lambda: FetchBounds(500, 1, 1000, 100),
                 backoff_ms=lambda: BACKOFF_MS,
-                options=ClientOptions(request_timeout_ms=700),
+                options=ClientOptions(client_id=CLIENT_ID, request_timeout_ms=700),
                 throttle=self.throttle,
                 on_bytes_in=self.sizes.append,
                 problem=lambda where, error: self.problems.append(f"{where}: {error}"),
@@ -112,8 +138,12 @@ class World:
 
 
 def with_fetcher(story: Callable[[World], Coroutine[Any, Any, None]]) -> None:
-    world = World()
+    """Twice: the second leader has an earlier version, so that the codec is used."""
+    for version in (replica_fetch.VERSION, replica_fetch.VERSION - 1):
+        _tell(World(version), story)
 
+
+def _tell(world: World, story: Callable[[World], Coroutine[Any, Any, None]]) -> None:
     async def tell() -> None:
         async def connect(*_: object) -> Leader:
             world.leader.connections += 1

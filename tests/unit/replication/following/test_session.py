@@ -1,7 +1,7 @@
 """A follower's fetch session: full once, then only what changes."""
 
 from ottla.metadata.values import Incarnation, PartitionId
-from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
+from ottla.protocol.messages.fetch import FetchRequest
 from ottla.replication.following.session import (
     EPOCH_MAX,
     NAMED_MAX,
@@ -36,15 +36,11 @@ def forgotten(request: FetchRequest) -> list[PartitionId]:
     ]
 
 
-def answer(session_id: int) -> FetchResponse:
-    return FetchResponse(session_id=session_id, responses=())
-
-
 def test_the_first_request_names_all_partitions_and_where_their_logs_end() -> None:
     session = FollowerSession(ME)
     session.put(FIRST, at(7))
     session.put(SECOND, at(0))
-    request = session.request(BOUNDS)
+    request = session.request(BOUNDS).message()
     assert named(request) == [(FIRST, 7), (SECOND, 0)]
     assert (request.session_id, request.session_epoch) == (0, 0)
     state = request.replica_state
@@ -63,13 +59,13 @@ def test_later_requests_name_only_what_has_changed() -> None:
     session.put(FIRST, at(7))
     session.put(SECOND, at(0))
     session.request(BOUNDS)
-    session.answered(answer(9))
-    idle = session.request(BOUNDS)
+    session.answered(9)
+    idle = session.request(BOUNDS).message()
     assert (named(idle), idle.session_id, idle.session_epoch) == ([], 9, 1)
-    session.answered(answer(9))
+    session.answered(9)
     session.put(FIRST, at(8))
     session.put(SECOND, at(0))
-    assert named(session.request(BOUNDS)) == [(FIRST, 8)]
+    assert named(session.request(BOUNDS).message()) == [(FIRST, 8)]
 
 
 def test_partitions_that_are_removed_are_forgotten_once() -> None:
@@ -77,24 +73,24 @@ def test_partitions_that_are_removed_are_forgotten_once() -> None:
     session.put(FIRST, at(7))
     session.put(SECOND, at(0))
     session.request(BOUNDS)
-    session.answered(answer(9))
+    session.answered(9)
     session.remove(FIRST)
     session.remove(FIRST)
     assert len(session) == 1
-    request = session.request(BOUNDS)
+    request = session.request(BOUNDS).message()
     assert (forgotten(request), named(request)) == ([FIRST], [])
-    session.answered(answer(9))
-    assert forgotten(session.request(BOUNDS)) == []
+    session.answered(9)
+    assert forgotten(session.request(BOUNDS).message()) == []
 
 
 def test_a_partition_that_comes_back_is_named_and_not_forgotten() -> None:
     session = FollowerSession(ME)
     session.put(FIRST, at(7))
     session.request(BOUNDS)
-    session.answered(answer(9))
+    session.answered(9)
     session.remove(FIRST)
     session.put(FIRST, at(7))
-    request = session.request(BOUNDS)
+    request = session.request(BOUNDS).message()
     assert (forgotten(request), named(request)) == ([], [(FIRST, 7)])
 
 
@@ -102,8 +98,8 @@ def test_without_a_session_every_request_is_full() -> None:
     session = FollowerSession(ME)
     session.put(FIRST, at(7))
     session.request(BOUNDS)
-    session.answered(answer(0))
-    request = session.request(BOUNDS)
+    session.answered(0)
+    request = session.request(BOUNDS).message()
     assert (named(request), request.session_epoch) == ([(FIRST, 7)], 0)
 
 
@@ -111,8 +107,8 @@ def test_the_epoch_of_a_session_wraps_to_one() -> None:
     session = FollowerSession(ME)
     session.put(FIRST, at(7))
     session._epoch = EPOCH_MAX
-    session.answered(answer(9))
-    assert session.request(BOUNDS).session_epoch == 1
+    session.answered(9)
+    assert session.request(BOUNDS).message().session_epoch == 1
 
 
 def test_an_answer_is_void_once_the_position_has_changed() -> None:
@@ -137,13 +133,13 @@ def test_many_partitions_are_named_by_several_requests_that_do_not_wait() -> Non
     found: list[PartitionId] = []
     waits = []
     for _ in range(3):
-        request = session.request(BOUNDS)
-        session.answered(answer(9))
+        request = session.request(BOUNDS).message()
+        session.answered(9)
         found += [partition for partition, _ in named(request)]
         waits.append(request.max_wait_ms)
     assert found == partitions
     assert waits == [0, 0, 500]
     for partition in partitions:
         session.remove(partition)
-    left = [len(forgotten(session.request(BOUNDS))) for _ in range(4)]
+    left = [len(forgotten(session.request(BOUNDS).message())) for _ in range(4)]
     assert left == [NAMED_MAX, NAMED_MAX, 1, 0]
