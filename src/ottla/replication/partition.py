@@ -13,8 +13,11 @@ from ottla.metadata.values import Incarnation
 from ottla.protocol.primitives import NO_LEADER_EPOCH, Uuid
 from ottla.replication.follower_progress import FollowerProgress, LagTicks
 from ottla.replication.local_broker import LocalBroker
+from ottla.tuples import maker
 
 Members = tuple[Incarnation, ...]
+
+_make_progress = maker(FollowerProgress)
 
 
 class Partition:
@@ -137,7 +140,7 @@ class Partition:
         if known is not None and known.incarnation.broker_epoch > follower.broker_epoch:
             # A request of a former incarnation that was on its way for long.
             return False
-        self.followers[follower.broker_id] = FollowerProgress(follower, offset, start_offset)
+        self.followers[follower.broker_id] = _make_progress((follower, offset, start_offset))
         return self._advance()
 
     def _advance(self) -> bool:
@@ -145,12 +148,14 @@ class Partition:
         if not self.is_leader or not self.is_in_sync:
             return False
         least = self.end_offset
-        for member in self.maximal_isr:
-            if member != self.leader:
-                progress = self.followers.get(member.broker_id)
+        leader, followers = self.leader, self.followers
+        for member in self.isr if self.asked_isr is None else self.maximal_isr:
+            if member != leader:
+                progress = followers.get(member.broker_id)
                 if progress is None or progress.incarnation != member:
                     return False
-                least = min(least, progress.end_offset)
+                if progress.end_offset < least:
+                    least = progress.end_offset
         if least <= self.high_watermark:
             return False
         self.high_watermark = least
@@ -216,7 +221,8 @@ class Partition:
 
     def check_leadership(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> None:
         """Raises PeerError unless this broker leads the partition, in the client's leader epoch."""
-        self.check_leader_epoch(current_leader_epoch)
+        if current_leader_epoch != self.leader_epoch:
+            self.check_leader_epoch(current_leader_epoch)
         if not self.is_leader:
             raise PeerError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker does not lead the partition"

@@ -102,7 +102,11 @@ class Replica:
             self.waiting.wake_all()
         if partition.fetched(follower, offset, start_offset):
             self.high_watermark_moved(before)
-        if self.isr_candidates is not None and is_candidate(partition, follower):
+        if (
+            follower not in partition.isr
+            and self.isr_candidates is not None
+            and is_candidate(partition, follower)
+        ):
             self.isr_candidates.put(self)
 
     def high_watermark_moved(self, before: int) -> None:
@@ -110,7 +114,8 @@ class Replica:
         after = self.partition.high_watermark
         if self.commits.waiters:
             self.commits.moved(after)
-        self.waiting_followers.count(0)
+        for follower in self.waiting_followers.watchers:
+            follower.count(0)
         watchers = self.waiting.watchers
         if not watchers:
             return

@@ -42,10 +42,10 @@ def throttled_partitions(replicas: Iterable[str], broker_id: int) -> frozenset[i
 class ReplicationThrottle:
     """The throttle of one direction. Its rate may be overdrawn: a fetch is charged when it is read.
 
-    Without throttled replicas, or without a rate, it allows everything at the cost of one look-up.
+    Without throttled replicas, or without a rate, it is idle and allows everything.
     """
 
-    __slots__ = ("_level", "_rate", "_since_ns", "_steady_ns", "_throttled")
+    __slots__ = ("_level", "_rate", "_since_ns", "_steady_ns", "_throttled", "is_idle")
 
     def __init__(self, steady_ns: Callable[[], int]) -> None:
         self._steady_ns = steady_ns
@@ -54,6 +54,8 @@ class ReplicationThrottle:
         self._since_ns = steady_ns()
         # By topic: the throttled partitions, None for all. Topics without any are left out.
         self._throttled: dict[str, frozenset[int] | None] = {}
+        # Nothing is throttled: nearly always, which callers check first.
+        self.is_idle = True
 
     @property
     def bytes_per_second(self) -> int:
@@ -65,6 +67,7 @@ class ReplicationThrottle:
             self._rate = bytes_per_second
             self._level = bytes_per_second * BURST_S
             self._since_ns = self._steady_ns()
+            self._update_is_idle()
 
     def set_topic(self, topic: str, partitions: frozenset[int] | None) -> None:
         """The throttled partitions of a topic; None for all."""
@@ -72,6 +75,10 @@ class ReplicationThrottle:
             self._throttled[topic] = partitions
         else:
             self._throttled.pop(topic, None)
+        self._update_is_idle()
+
+    def _update_is_idle(self) -> None:
+        self.is_idle = self._rate == UNTHROTTLED or not self._throttled
 
     def is_throttled(self, name: TopicPartition) -> bool:
         """Whether the bytes of this partition count, if the replica is not in sync."""

@@ -91,10 +91,10 @@ class Connection(asyncio.Protocol):
         As `ask`, but much cheaper, for a caller that has one small request in flight at a time.
         ConnectionLost, also after the timeout.
         """
-        if self._end is not None:
+        if self._end is not None or self._transport is None:
             raise ConnectionLost(str(self._end))
         correlation_id, frame = self._in_flight.send_encoded(api, version, encode)
-        cast("asyncio.Transport", self._transport).write(frame)
+        self._transport.write(frame)
         future = asyncio.get_running_loop().create_future()
         self._waiting[correlation_id] = future
         self._deadline.set(timeout_ms / 1e3)

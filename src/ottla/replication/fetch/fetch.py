@@ -17,6 +17,7 @@ from ottla.replication.replica import Replica
 from ottla.replication.throttle import ReplicationThrottle
 from ottla.storage.log.cold_read import COLD_READS_MAX, ColdRead
 from ottla.storage.log.log import Log
+from ottla.tuples import maker
 
 Find = Callable[[TopicKey, int], Replica]
 
@@ -141,6 +142,10 @@ class Context(Protocol):
     def answer(self, reading: Reading) -> Answer:
         """The content of the reply. Called last."""
         ...
+
+
+_make_read = maker(ItemRead)
+_make_reading = maker(Reading)
 
 
 class FullFetch:
@@ -329,13 +334,13 @@ def read_items(
             reads.append(ItemRead(item, error))
             is_urgent = True
             continue
-        reads.append(ItemRead(item, result))
+        reads.append(_make_read((item, result)))
         if result.records is not None:
             bytes_left -= result.records.size
             is_first = False
         elif result.diverging is not None or result.preferred_read_replica != NO_BROKER:
             is_urgent = True
-    return Reading(reads, limits.bytes_max - bytes_left, is_urgent, cold_items)
+    return _make_reading((reads, limits.bytes_max - bytes_left, is_urgent, cold_items))
 
 
 def _read_for_follower(
@@ -349,8 +354,10 @@ def _read_for_follower(
     warm_only: bool,
 ) -> ReadResult:
     """The records for a follower, or none of them while they are throttled."""
-    is_in_sync = follower in replica.partition.isr
-    is_allowed = throttle is None or throttle.allows(replica.name, is_in_sync=is_in_sync)
+    is_in_sync = is_allowed = True
+    if throttle is not None and not throttle.is_idle:
+        is_in_sync = follower in replica.partition.isr
+        is_allowed = throttle.allows(replica.name, is_in_sync=is_in_sync)
     result = read_for_follower(
         replica,
         follower,
@@ -362,8 +369,8 @@ def _read_for_follower(
         last_fetched_epoch=asked.last_fetched_epoch,
         warm_only=warm_only,
     )
-    if throttle is not None and result.size:
-        throttle.charge(replica.name, result.size, is_in_sync=is_in_sync)
+    if not is_in_sync and throttle is not None and result.records is not None:
+        throttle.charge(replica.name, result.records.size, is_in_sync=is_in_sync)
     return result
 
 

@@ -13,6 +13,7 @@ from ottla.storage.log.file_slice import FileSlice
 from ottla.storage.log.leader_epochs import UNKNOWN_END, EpochEnd
 from ottla.storage.log.log import Log
 from ottla.storage.producers.state import AbortedTransaction
+from ottla.tuples import maker
 
 
 class ReadResult(NamedTuple):
@@ -33,6 +34,9 @@ class ReadResult(NamedTuple):
     @property
     def size(self) -> int:
         return self.records.size if self.records else 0
+
+
+_make_result = maker(ReadResult)
 
 
 def read(
@@ -130,29 +134,36 @@ def read_for_follower(
     partition = replica.partition
     partition.check_leadership(current_leader_epoch)
     log = replica.log
-    if log is not None and log.offline is not None:
-        raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(log.offline))
-    if offset < replica.start_offset:
-        raise OffsetOutOfRange(offset, replica.start_offset, replica.end_offset)
+    log_start, log_end = 0, 0
+    if log is not None:
+        if log.offline is not None:
+            raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(log.offline))
+        log_start, log_end = log.start_offset, log.end_offset
+    if offset < log_start:
+        raise OffsetOutOfRange(offset, log_start, log_end)
     diverging = _follower_diverges(replica, offset, last_fetched_epoch)
     records = None
     if diverging is None:
         replica.fetched_by(follower, offset, start_offset)
-        if log is not None and offset < log.end_offset and (is_first or bytes_max > 0):
+        if log is not None and offset < log_end and (is_first or bytes_max > 0):
             try:
                 records = log.read(offset, bytes_max=bytes_max, warm_only=warm_only)
             except (StorageError, OSError) as error:
                 raise PeerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
             if records and not is_first and records.size > bytes_max:
                 records = None
-    return ReadResult(
-        records,
-        partition.high_watermark,
-        partition.high_watermark,
-        replica.start_offset,
-        None,
-        offset >= replica.end_offset,
-        diverging,
+    high_watermark = partition.high_watermark
+    return _make_result(
+        (
+            records,
+            high_watermark,
+            high_watermark,
+            log_start,
+            None,
+            offset >= log_end,
+            diverging,
+            NO_BROKER,
+        )
     )
 
 

@@ -54,8 +54,10 @@ class SessionItem(FetchItem):
 
     def count(self, amount: int) -> None:
         """The partition has more bytes to read, or another high watermark."""
-        self._session.dirty[self] = None
-        self._session.waiting.count(amount)
+        session = self._session
+        session.dirty[self] = None
+        for watcher in session.waiting.watchers:
+            watcher.count(amount)
 
     def wake(self) -> None:
         """The partition changed."""
@@ -67,7 +69,7 @@ class SessionItem(FetchItem):
         result = read.outcome
         return (
             isinstance(result, PeerError)
-            or result.records is not None
+            or result.records is not None  # mostly
             or result.diverging is not None
             or result.preferred_read_replica != NO_BROKER
             or result.high_watermark != self._told_high_watermark
@@ -88,13 +90,13 @@ class Session:
     """The partitions of one client. `dirty` holds those to be read next, in the order of turns."""
 
     __slots__ = (
-        "_items",
         "created_ns",
         "dirty",
         "epoch",
         "id",
         "is_follower",
         "isolation",
+        "items",
         "used_ns",
         "uses_ids",
         "waiting",
@@ -118,10 +120,10 @@ class Session:
         # Dicts, because a set has no order.
         self.dirty: dict[SessionItem, None] = {}
         self.waiting = WaitingRoom()
-        self._items: dict[tuple[TopicKey, int], SessionItem] = {}
+        self.items: dict[tuple[TopicKey, int], SessionItem] = {}
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self.items)
 
     def begin(self, reads: Iterable[ItemRead]) -> None:
         """Takes the partitions of a full fetch and its answers."""
@@ -141,7 +143,7 @@ class Session:
         """Takes the changes of an incremental request."""
         if isolation is not self.isolation:
             self.isolation = isolation
-            for item in self._items.values():
+            for item in self.items.values():
                 self.dirty[item] = None
                 item.watch()
         for topic, partition in asked:
@@ -152,23 +154,23 @@ class Session:
 
     def close(self) -> None:
         """Leaves all partitions, which then wake it no more."""
-        for item in self._items.values():
+        for item in self.items.values():
             item.attach(None)
-        self._items.clear()
+        self.items.clear()
         self.dirty.clear()
         self.waiting.wake_all()
 
     def _ask(self, topic: TopicKey, asked: AskedPartition) -> SessionItem:
         key = topic, asked.partition
-        item = self._items.get(key)
+        item = self.items.get(key)
         if item is None:
-            item = self._items[key] = SessionItem(self, topic, asked)
+            item = self.items[key] = SessionItem(self, topic, asked)
         item.asked = asked
         self.dirty[item] = None
         return item
 
     def _forget(self, topic: TopicKey, index: int) -> None:
-        item = self._items.pop((topic, index), None)
+        item = self.items.pop((topic, index), None)
         if item is not None:
             item.attach(None)
             self.dirty.pop(item, None)
@@ -184,7 +186,7 @@ class IncrementalFetch:
 
     @property
     def is_empty(self) -> bool:
-        return not len(self._session)
+        return not self._session.items
 
     def items(self) -> Iterable[FetchItem]:
         return tuple(self._session.dirty)
@@ -196,27 +198,27 @@ class IncrementalFetch:
         self._session.waiting.leave(waiter)
 
     def settle(self, reading: Reading) -> None:
-        for item, read in _session_reads(reading):
-            if not item.has_news(read):
+        for read in reading.reads:
+            item = read.item
+            if isinstance(item, SessionItem) and not item.has_news(read):
                 _unmark_if_caught_up(self._session, item, read)
 
     def answer(self, reading: Reading) -> Answer:
         news = []
-        for item, read in _session_reads(reading):
+        dirty = self._session.dirty
+        for read in reading.reads:
+            item, outcome = read.item, read.outcome
+            if not isinstance(item, SessionItem):
+                continue
             if item.has_news(read):
                 item.told(read)
                 news.append(read)
             _unmark_if_caught_up(self._session, item, read)
-            if not isinstance(read.outcome, PeerError) and read.outcome.records is not None:
-                self._to_the_end(item)
+            if not isinstance(outcome, PeerError) and outcome.records is not None and item in dirty:
+                # Behind the partitions that gave no records, which come first next time.
+                del dirty[item]
+                dirty[item] = None
         return Answer(self._session.id, news)
-
-    def _to_the_end(self, item: SessionItem) -> None:
-        """Moves a partition that gave records behind the others, which come first next time."""
-        dirty = self._session.dirty
-        if item in dirty:
-            del dirty[item]
-            dirty[item] = None
 
 
 def topic_key(topic: Topic | ForgottenTopic, *, uses_ids: bool) -> TopicKey:
@@ -239,12 +241,6 @@ def forgotten_partitions(
         key = topic_key(topic, uses_ids=uses_ids)
         for index in topic.partitions:
             yield key, index
-
-
-def _session_reads(reading: Reading) -> Iterator[tuple[SessionItem, ItemRead]]:
-    for read in reading.reads:
-        if isinstance(read.item, SessionItem):
-            yield read.item, read
 
 
 def _unmark_if_caught_up(session: Session, item: SessionItem, read: ItemRead) -> None:

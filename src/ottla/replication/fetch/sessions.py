@@ -109,9 +109,10 @@ class FetchSessions:
         forgotten: Iterable[tuple[TopicKey, int]],
         isolation: Isolation,
     ) -> Context:
-        before = len(session)
+        items = session.items
+        before = len(items)
         session.update(asked, forgotten, isolation)
-        self._partitions += len(session) - before
+        self._partitions += len(items) - before
         if self._partitions > self._partitions_max:
             self._close(session)
             raise PeerError(
@@ -119,7 +120,7 @@ class FetchSessions:
             )
         session.used_ns = self._clock.steady_ns()
         self._sessions.move_to_end(session.id)
-        if not len(session):
+        if not items:
             self._close(session)
             return self._full([], None, isolation)
         return IncrementalFetch(session)

@@ -275,13 +275,15 @@ class ReplicaFetcher:
         session.put(partition, position_of(replica))
         if update.records:
             self._note_unflushed(partition, replica)
-            self._charge(partition, replica, len(update.records), session)
+            size_bytes = len(update.records)
+            self._parts.on_bytes_in(size_bytes)
+            if not self._parts.throttle.is_idle:
+                self._charge(partition, replica, size_bytes, session)
 
     def _charge(
         self, partition: PartitionId, replica: Replica, size_bytes: int, session: FollowerSession
     ) -> None:
         """Leaves out a replica that is throttled, until it may go on."""
-        self._parts.on_bytes_in(size_bytes)
         throttle, is_in_sync = self._parts.throttle, session.me in replica.partition.isr
         throttle.charge(replica.name, size_bytes, is_in_sync=is_in_sync)
         if not throttle.allows(replica.name, is_in_sync=is_in_sync):

@@ -5,7 +5,7 @@ truncates, by leader epochs (KIP-101, KIP-279); the high watermark decides nothi
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol
 
 from ottla.client.errors import error_code
 from ottla.errors import ErrorCode, PeerError
@@ -82,11 +82,13 @@ def update_replica(replica: Replica, result: PartitionUpdate, logs: FollowerLogs
         return
     if result.records:
         log = replica.log or logs.create(replica, 0)
-        log.append_replicated(cast("Buffer", result.records))
-    before = replica.partition.high_watermark
-    if replica.partition.replicated(replica.end_offset, result.high_watermark):
+        records: Buffer = result.records  # type: ignore[assignment]  # decoded, not a file slice
+        log.append_replicated(records)
+    partition = replica.partition
+    before, end_offset = partition.high_watermark, replica.end_offset
+    if partition.replicated(end_offset, result.high_watermark):
         replica.high_watermark_moved(before)
-    if replica.start_offset < result.log_start_offset <= replica.end_offset:
+    if replica.start_offset < result.log_start_offset <= end_offset:
         logs.follow_start(replica, result.log_start_offset)
 
 

@@ -57,14 +57,22 @@ class ReadableLog:
         The first batch is whole even if it is larger than `bytes_max`; the last may be cut. None
         if there are no records yet. A slice does not cross segments.
         """
-        self._require_online()
-        if not self.start_offset <= offset <= self.end_offset:
-            raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
-        bound = self.end_offset if end_offset is None else min(end_offset, self.end_offset)
+        if self.offline is not None:
+            self._require_online()
+        log_end = self.end_offset
+        if not self.start_offset <= offset <= log_end:
+            raise OffsetOutOfRange(offset, self.start_offset, log_end)
+        bound = log_end if end_offset is None else min(end_offset, log_end)
         if offset >= bound:
             return None
-        with self._disk_faults():
+        try:
+            if bound == log_end and (recent := self._tail.find(offset)) is not None:
+                # Nearly all reads: the reader keeps up.
+                segment = self._segments[-1]
+                return segment.slice(recent, segment.size_bytes, bytes_max)
             return self._slice(offset, bound, bytes_max, reader(warm_only=warm_only))
+        except (OSError, StorageError) as error:
+            self.fail(error)
 
     def _slice(self, offset: int, bound: int, bytes_max: int, read: ReadAt) -> FileSlice | None:
         for index in range(self._segment_index(offset), len(self._segments)):
