@@ -1,6 +1,6 @@
 """Topics with several replicas that are created, filled, read, deleted and created again."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from ottla.protocol.primitives import Uuid
@@ -54,9 +54,15 @@ class Churner(Admin):
     def _excuses(self, topic_id: Uuid) -> int:
         return self._world.oracle.losses.interruptions((topic_id, 0))
 
-    def _expect_leader(self, topic_id: Uuid, line: BrokerLine) -> None:
-        if self._excuses(topic_id) and self._world.epoch_led_by(line, (topic_id, 0)) is None:
-            raise TryAgain
+    def _expecting_promise(self, topic_id: Uuid, line: BrokerLine) -> Callable[[], None]:
+        key = topic_id, 0
+        source = self._world.source(line, key)
+
+        def expect() -> None:
+            if not self._world.promises(source, line, key):
+                raise TryAgain
+
+        return expect
 
     def _acknowledge(self, topic_id: Uuid, offset: int, value: bytes) -> None:
         super()._acknowledge(topic_id, offset, value)
