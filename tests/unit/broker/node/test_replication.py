@@ -167,6 +167,28 @@ def test_a_follower_that_lags_leaves_the_isr_and_joins_again_when_it_has_caught_
     with_cluster(story, Cluster(3, **FAST))
 
 
+def test_a_follower_with_a_full_disk_leaves_the_isr_and_joins_again_when_it_has_space() -> None:
+    async def story(cluster: Cluster) -> None:
+        leader_id, followers, client = await led(cluster, min_insync_replicas="2")
+        full = followers[-1]
+        assert (await send(client, b"a")).error_code == ErrorCode.NONE
+        cluster.machine(full).disk.resize(0)
+        answer = await send(client, b"b")
+        assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT, "it is still in the ISR"
+        await asyncio.sleep(LAG_S)
+        assert isr_of(cluster, leader_id) == sorted({1, 2, 3} - {full})
+        assert (await send(client, b"c")).error_code == ErrorCode.NONE
+        replica = replica_of(cluster, full)
+        assert (replica.end_offset, replica.is_unusable) == (1, False), "its log is not offline"
+        cluster.machine(full).disk.resize(1 << 30)
+        await asyncio.sleep(LAG_S)
+        assert isr_of(cluster, leader_id) == [1, 2, 3]
+        assert bytes_of(replica_of(cluster, full)) == bytes_of(replica_of(cluster, leader_id))
+        assert not any(node.fault.done() for node in cluster.nodes.values())
+
+    with_cluster(story, Cluster(3, **FAST))
+
+
 def test_an_idle_follower_that_is_cut_off_stays_in_the_isr() -> None:
     async def story(cluster: Cluster) -> None:
         leader_id, followers, _ = await led(cluster)
