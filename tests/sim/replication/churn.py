@@ -1,6 +1,7 @@
 """Topics with several replicas that are created, filled, read, deleted and created again."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import ClassVar
 
 from ottla.protocol.primitives import Uuid
@@ -34,7 +35,8 @@ class Churner(Admin):
         self._is_settled = True
         await super().check()
         for name, topic_id in self._live.items():
-            await self._read(name, topic_id, by_name=True)
+            # A connection that was begun before a restart is no good, see `Consumer`.
+            await self._persist(partial(self._read, name, topic_id, by_name=True))
         self._routing.close()
 
     def _new_shape(self) -> tuple[int, dict[str, str | None]]:

@@ -120,6 +120,8 @@ class Consumer:
         batches = self._accept(target, result, line)
         if not is_promised:
             self._see_kept(target, batches)
+            # A connection that was begun before a restart counts as one to the former process.
+            self._routing.drop(line)
             raise TryAgain
         self._see(target, batches, result)
         if batches:

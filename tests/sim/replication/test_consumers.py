@@ -58,6 +58,7 @@ class Story:
         self._consumer = Consumer(
             self.world, "consumer", Isolation.READ_UNCOMMITTED, targets=[TARGET]
         )
+        self.dropped: list[BrokerLine] = []
         self._partitions: dict[int, Partition] = {}
         for each in (ONE, TWO, THREE):
             me = LocalBroker(each.broker_id, "", each)
@@ -90,9 +91,13 @@ class Story:
         value: bytes,
         *,
         offset: int = 0,
+        lives_ago: int = 0,
         meanwhile: dict[str, Any] | None = None,
     ) -> None:
-        """The broker serves this value there. A record may be committed before the answer comes."""
+        """The broker serves this value there. A record may be committed before the answer comes.
+
+        Its process has ended so many times since the connection was begun.
+        """
 
         async def ask(*_: object) -> FetchResponse:
             if meanwhile is not None:
@@ -101,14 +106,16 @@ class Story:
 
         machine = self._machine(broker)
         answering = cast("Any", SimpleNamespace(ask=ask))
-        line = BrokerLine(machine, answering, machine.lives, machine.power_losses)
+        life = machine.lives - lives_ago
+        line = BrokerLine(machine, answering, life, machine.power_losses)
 
         async def leader(*_: object) -> tuple[Leader, BrokerLine]:
             epoch = self._partitions[broker.broker_id].leader_epoch
             return Leader(broker.broker_id, epoch), line
 
         consumer = self._consumer
-        consumer._routing = cast("Any", SimpleNamespace(leader=leader))
+        routing = SimpleNamespace(leader=leader, drop=self.dropped.append)
+        consumer._routing = cast("Any", routing)
         consumer._positions[TARGET] = offset
         consumer._excuses[TARGET] = self.world.excuses(TARGET)
         asyncio.run(consumer._poll(TARGET))
@@ -188,6 +195,17 @@ def test_a_leader_of_before_a_loss_that_is_deposed_while_it_answers_promises_not
     with pytest.raises(TryAgain):
         story.read(ONE, b"a", meanwhile={"leader": TWO})
     story.read(TWO, b"b")
+
+
+def test_a_connection_from_before_a_restart_is_not_kept_after_a_loss() -> None:
+    """The leader's answers on it would be no promise for ever."""
+    story = Story()
+    story.lose_power(TWO, THREE)
+    with pytest.raises(TryAgain):
+        story.read(ONE, b"a", lives_ago=1)
+    assert [line.machine.broker_id for line in story.dropped] == [1]
+    story.read(ONE, b"a")
+    assert len(story.dropped) == 1
 
 
 def test_a_deposed_leader_is_held_to_what_was_flushed_before_a_loss() -> None:
