@@ -14,9 +14,11 @@ from ottla.protocol.messages.delete_records import Topic as DeletedTopic
 from ottla.protocol.messages.fetch import FetchRequest, ReplicaState
 from ottla.protocol.messages.fetch import Topic as FetchTopic
 from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.following.session import FetchBounds, FollowerSession
 from ottla.replication.replica import Replica
 from ottla.seams.files import read_file
+from ottla.storage.directory.checkpoint_files import HIGH_WATERMARKS, read_offsets
 from tests.support.broker.cluster import BROKERS_PORT, HOSTS, Cluster, with_cluster
 from tests.support.broker.produce_and_fetch import batch, fetch, only, produce, values, wanted
 from tests.support.broker.simulated_broker import Client, create, new_topic
@@ -283,6 +285,25 @@ def test_a_follower_fetches_in_pieces_and_waits_as_its_settings_say() -> None:
         "replica_fetch_response_max_bytes": "2000",
     }
     with_cluster(story, Cluster(3, **settings))
+
+
+@pytest.mark.parametrize(("interval_ms", "saved"), [("2000", 1), ("10000", 0)])
+def test_high_watermarks_are_saved_as_often_as_the_setting_says(
+    interval_ms: str, saved: int
+) -> None:
+    def saved_by(cluster: Cluster, broker_id: int) -> int:
+        files = cluster.machine(broker_id).disk.process()
+        return read_offsets(files, f"/data/{HIGH_WATERMARKS}").get(TopicPartition("orders", 0), 0)
+
+    async def story(cluster: Cluster) -> None:
+        _, _, client = await led(cluster)
+        await send(client, b"a")
+        await asyncio.sleep(4)
+        assert [saved_by(cluster, each) for each in (1, 2, 3)] == [saved] * 3
+        await asyncio.sleep(8)
+        assert [saved_by(cluster, each) for each in (1, 2, 3)] == [1, 1, 1]
+
+    with_cluster(story, Cluster(3, replica_high_watermark_checkpoint_interval_ms=interval_ms))
 
 
 def test_records_are_deleted_on_all_replicas() -> None:
