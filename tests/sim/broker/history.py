@@ -51,6 +51,12 @@ class PartitionHistory:
             self._agree(offset, value)
             self._seen[offset] = value
 
+    def see_old(self, offset: int, value: bytes, kept_end: int) -> None:
+        """The same from before a loss, which has spared what lies below `kept_end`."""
+        assert value in self.sent, f"{self.name}: {value!r} at {offset} was never sent there"
+        if offset < kept_end:
+            self._agree(offset, value)
+
     def lose_power(self) -> None:
         """What nobody vouched for may be gone."""
         self._seen = {

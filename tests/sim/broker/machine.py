@@ -28,6 +28,8 @@ class Machine(SimulatedMachine):
                 "log.dirs": "/data",
                 "listeners": f"PLAINTEXT://0.0.0.0:{PORT}",
                 "ottla.disk.reserve.bytes": "0",
+                # With the other checkpoints.
+                "replica.high.watermark.checkpoint.interval.ms": "60000",
                 **settings,
             },
         )

@@ -180,8 +180,9 @@ class Admin:
         if excuses != self._excuses(topic_id):
             raise TryAgain
 
-    def _expect_leader(self, topic_id: Uuid, line: BrokerLine) -> None:
-        """TryAgain if what was read may be from a deposed leader, and is promised no longer."""
+    def _expecting_promise(self, topic_id: Uuid, line: BrokerLine) -> Callable[[], None]:
+        """To be called with the answer: TryAgain if it is a deposed leader's, and no promise."""
+        return lambda: None
 
     async def _read(self, name: str, topic_id: Uuid, *, by_name: bool) -> None:
         """Reads all that is there: nobody else writes, so all must be this topic's own."""
@@ -192,10 +193,11 @@ class Admin:
         history = self._history(topic_id)
         offset, excuses = 0, self._excuses(topic_id)
         while True:
+            expect_promise = self._expecting_promise(topic_id, line)
             result = await self._fetch(line, name if by_name else topic_id, offset)
             self._accept_of(topic_id, result.error_code)
             self._expect_same(topic_id, excuses)
-            self._expect_leader(topic_id, line)
+            expect_promise()
             batches = list(batches_of(result.records, offset))
             for header, content in batches:
                 for record in records(content):

@@ -21,6 +21,8 @@ def broker_settings(broker_id: int, **settings: str) -> dict[str, str]:
         "inter.broker.listener.name": "INTERNAL",
         "ottla.disk.reserve.bytes": "0",
         "auto.create.topics.enable": "false",
+        # With the other checkpoints, unless a scenario says otherwise.
+        "replica.high.watermark.checkpoint.interval.ms": "60000",
         **settings,
     }
 

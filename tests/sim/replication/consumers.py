@@ -92,7 +92,7 @@ class Consumer:
             # Where it was, other batches may be now, with other bounds.
             await self._start_at_first(target, line)
             self._excuses[target] = excuses
-        led_before = self._world.epoch_led_by(line, target.key)
+        source = self._world.source(line, target.key)
         try:
             response = await line.line.ask(self._request(target, leader), self._version)
         except TimeoutError:
@@ -101,13 +101,13 @@ class Consumer:
         assert response.error_code == ErrorCode.NONE, response
         if excuses != self._world.excuses(target):
             return
-        led = self._world.epoch_led_by(line, target.key)
-        if excuses and (led is None or led != led_before):
-            # A deposed leader may still serve what is excused, and others have other records there.
-            raise TryAgain
+        is_promised = self._world.promises(source, line, target.key)
         result = only(response)
         if result.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            if leader.leader_epoch < self._world.oracle.losses.newest[target.key].leader_epoch:
+            if (
+                not is_promised
+                or leader.leader_epoch < self._world.oracle.losses.newest[target.key].leader_epoch
+            ):
                 # A deposed leader, which does not have what was read from a later one.
                 raise TryAgain
             before = self._positions[target]
@@ -117,7 +117,15 @@ class Consumer:
                 f"{target}: offset {before} is out of range, and nothing is deleted there"
             )
             return
-        self._take(target, result, line)
+        batches = self._accept(target, result, line)
+        if not is_promised:
+            self._see_kept(target, batches)
+            # A connection that was begun before a restart counts as one to the former process.
+            self._routing.drop(line)
+            raise TryAgain
+        self._see(target, batches, result)
+        if batches:
+            self._positions[target] = batches[-1][0].next_offset
 
     async def _start_at_first(self, target: Target, line: BrokerLine) -> None:
         """At the log start offset. TryAgain if the broker does not tell it."""
@@ -140,7 +148,10 @@ class Consumer:
         topic = target.topic_id if self._version >= TOPIC_IDS_SINCE else target.topic
         return fetch(topic, partition, wait_ms=self._wait_ms, isolation=self._isolation)
 
-    def _take(self, target: Target, result: Any, line: BrokerLine) -> None:
+    def _accept(
+        self, target: Target, result: Any, line: BrokerLine
+    ) -> list[tuple[BatchHeader, memoryview]]:
+        """The batches that were served. TryAgain if none were."""
         if result.error_code in PASSING:
             raise TryAgain
         if result.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
@@ -156,9 +167,16 @@ class Consumer:
                 f"offset {header.last_offset} of {target} was served, the high watermark is"
                 f" {result.high_watermark}"
             )
-        self._see(target, batches, result)
-        if batches:
-            self._positions[target] = batches[-1][0].next_offset
+        return batches
+
+    def _see_kept(self, target: Target, batches: Sequence[tuple[BatchHeader, memoryview]]) -> None:
+        """Of a deposed leader: a promise is only what was acknowledged, and flushed, before."""
+        history = self._world.partition(target)
+        kept_end = self._world.kept_ends[target.key]
+        for _, content in batches:
+            for record in records(content):
+                assert record.value is not None
+                history.see_old(record.offset, record.value, kept_end)
 
     def _see(
         self,

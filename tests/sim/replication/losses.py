@@ -35,6 +35,8 @@ class Losses:
         self.excused: dict[PartitionKey, int] = {}
         # How often only acknowledged records were left to be promised.
         self.weakened: dict[PartitionKey, int] = {}
+        # The leader epoch of each partition when something was promised no more for the last time.
+        self._lost_in: dict[PartitionKey, int] = {}
         self._losers: dict[PartitionKey, _Losers] = {}
         self._deleted: set[Uuid] = set()
 
@@ -78,6 +80,7 @@ class Losses:
             losers.zxid_of_loss[broker_id] = zxid
             if len(losers.zxid_of_loss) >= losers.min_isr:
                 counts[key] = counts.get(key, 0) + 1
+                self._lost_in[key] = record.leader_epoch
                 excused.append(key)
         return excused
 
@@ -99,6 +102,13 @@ class Losses:
     def excuses(self, key: PartitionKey) -> int:
         """How often nothing was promised any more, also of acknowledged records."""
         return self.excused.get(key, 0)
+
+    def may_be_lost(self, key: PartitionKey, leader_epoch: int) -> bool:
+        """Whether a leader of this epoch may have committed what is promised no more.
+
+        What later leaders commit is a promise, also where they are deposed and do not know it.
+        """
+        return key in self._lost_in and leader_epoch <= self._lost_in[key]
 
     def interruptions(self, key: PartitionKey) -> int:
         """How often something was promised no more."""

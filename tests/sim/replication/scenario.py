@@ -101,6 +101,8 @@ class Scenario:
         settings["log.segment.delete.delay.ms"] = entropy.pick(("0", "1000", "60000"))
         settings["leader.imbalance.check.interval.seconds"] = entropy.pick(("1", "5", "300"))
         settings["replica.fetch.max.bytes"] = entropy.pick(("1", "2000", "1048576"))
+        high_watermark_ms = entropy.fork("high watermarks").pick(("500", "5000", "60000", "60000"))
+        settings["replica.high.watermark.checkpoint.interval.ms"] = high_watermark_ms
         if has_transactions(entropy):
             settings |= TRANSACTION_SETTINGS
         is_flushed = self._loses_power and entropy.fork("flush").chance(FLUSHED_SHARE)

@@ -134,6 +134,16 @@ def test_the_smallest_min_isr_so_far_counts(first: int, then: int) -> None:
     assert losses.power_lost(1, zxid=20) == [KEY]
 
 
+def test_leaders_up_to_the_epoch_of_a_loss_may_have_what_is_lost_and_later_ones_may_not() -> None:
+    losses = Losses()
+    losses.recorded(RECORD)
+    losses.power_lost(1, zxid=20)
+    assert not losses.may_be_lost(KEY, 4)
+    losses.power_lost(2, zxid=21)
+    assert [losses.may_be_lost(KEY, epoch) for epoch in (-1, 3, 4, 5)] == [True, True, True, False]
+    assert not losses.may_be_lost((TOPIC_ID, 1), 4)
+
+
 def test_a_loser_that_is_no_replica_any_more_does_not_count() -> None:
     losses = Losses()
     losses.recorded(RECORD)

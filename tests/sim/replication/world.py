@@ -38,6 +38,16 @@ TOPICS = (
 )
 
 
+class Source(NamedTuple):
+    """A broker that is about to answer a fetch: the leader epoch in which it does, or a later one.
+
+    And the newest leader epoch, if the broker leads in that, and knows it.
+    """
+
+    leader_epoch: int
+    epoch_led: int | None
+
+
 class Target(NamedTuple):
     """One partition that clients write to and read."""
 
@@ -61,6 +71,8 @@ class ReplicationWorld(World):
     churned: list[Target] = field(default_factory=list)
     # By partition: the offsets between batches that consumers have read.
     batch_ends: dict[PartitionKey, list[int]] = field(default_factory=dict)
+    # By partition: up to where all is promised still that was acknowledged before the last loss.
+    kept_ends: dict[PartitionKey, int] = field(default_factory=dict)
     # Called with each partition whose records are excused.
     on_excused: list[Callable[[PartitionKey], None]] = field(default_factory=list)
     # The share of answers to AlterPartition that get lost.
@@ -108,6 +120,23 @@ class ReplicationWorld(World):
         partition = replica.partition
         knows_it = partition.is_leader and partition.leader_epoch == record.leader_epoch
         return record.leader_epoch if leads and knows_it else None
+
+    def source(self, line: BrokerLine, key: PartitionKey) -> Source:
+        """Who answers what is asked next on this connection."""
+        replica = self.oracle.replica(key, line.machine.broker_id)
+        is_known = replica is not None and line.life == line.machine.lives
+        leader_epoch = replica.partition.leader_epoch if replica and is_known else -1
+        return Source(leader_epoch, self.epoch_led_by(line, key))
+
+    def promises(self, source: Source, line: BrokerLine, key: PartitionKey) -> bool:
+        """Whether the answer of a source is a promise, now that it is here.
+
+        After a loss a leader that was deposed before may still serve what is lost, while its
+        successors have other records there. The one that leads has what is promised now.
+        """
+        if not self.oracle.losses.may_be_lost(key, source.leader_epoch):
+            return True
+        return source.epoch_led is not None and source.epoch_led == self.epoch_led_by(line, key)
 
     def read_to(self, target: Target, offset: int) -> None:
         """A consumer has read a batch that ends here."""
@@ -165,6 +194,7 @@ class ReplicationWorld(World):
                 history.lose_power()
             else:
                 history.forget()
+            self.kept_ends[key] = history.acknowledged_end
             ends = self.batch_ends.get(key, [])
             self.batch_ends[key] = [each for each in ends if each <= history.acknowledged_end]
             for tell in self.on_excused:

@@ -14,7 +14,7 @@ from ottla.metadata.values import ResourceKind
 from ottla.replication.housekeeping.cleanable_part import CleanerRules
 from ottla.replication.housekeeping.tick import TickRules
 from ottla.settings.broker import BrokerSettings
-from ottla.settings.table import network, node, records, retention, segments
+from ottla.settings.table import network, node, records, replication, retention, segments
 
 SettingsListener = Callable[[BrokerSettings], None]
 
@@ -73,6 +73,9 @@ def tick_rules(settings: BrokerSettings) -> TickRules:
     return TickRules(
         retention_interval_ms=settings[retention.LOG_RETENTION_CHECK_INTERVAL_MS],
         checkpoint_interval_ms=settings[segments.LOG_FLUSH_OFFSET_CHECKPOINT_INTERVAL_MS],
+        high_watermark_interval_ms=settings[
+            replication.REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS
+        ],
         producer_expiration_ms=settings[records.PRODUCER_ID_EXPIRATION_MS],
         disk_reserve_bytes=settings[segments.DISK_RESERVE_BYTES],
     )

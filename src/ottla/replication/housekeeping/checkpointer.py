@@ -54,6 +54,17 @@ class Checkpointer:
         async with self._turn(directory):
             await self._run(directory)
 
+    async def save_high_watermarks(self, directory: LogDirectory) -> None:
+        """Saves the high watermarks of all logs of the directory, if one has moved.
+
+        OSError, StorageError: unless the disk is full, the directory is offline then.
+        """
+        async with self._turn(directory):
+            checkpoint = directory.begin_high_watermarks()
+            if checkpoint is not None:
+                await self._run_task(directory, checkpoint.run)
+                directory.end_high_watermarks(checkpoint)
+
     async def save_starts(self, directory: LogDirectory, starts: Collection[NewStart]) -> None:
         """Makes new log start offsets durable and puts them in force.
 
@@ -75,12 +86,15 @@ class Checkpointer:
 
     async def _run(self, directory: LogDirectory) -> None:
         checkpoint = directory.begin_checkpoint()
+        await self._run_task(directory, checkpoint.run)
+        directory.end_checkpoint(checkpoint)
+
+    async def _run_task(self, directory: LogDirectory, task: Callable[[], None]) -> None:
         try:
-            await self._threads.run(checkpoint.run)
+            await self._threads.run(task)
         except OSError as error:
             directory.fail_unless_full(error)
             raise
-        directory.end_checkpoint(checkpoint)
 
     def _turn(self, directory: LogDirectory) -> asyncio.Lock:
         return self._turns.setdefault(directory.path, asyncio.Lock())

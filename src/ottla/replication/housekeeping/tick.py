@@ -8,7 +8,7 @@ record timestamps.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -37,6 +37,7 @@ class TickRules:
 
     retention_interval_ms: int
     checkpoint_interval_ms: int
+    high_watermark_interval_ms: int
     producer_expiration_ms: int
     disk_reserve_bytes: int
 
@@ -85,6 +86,7 @@ class Tick:
         self._problem = problem
         self._removals: list[Removal] = []
         self._retained_ms = self._checkpointed_ms = self._steady_ms()
+        self._high_watermarks_saved_ms = self._checkpointed_ms
 
     @property
     def rules(self) -> TickRules:
@@ -115,8 +117,11 @@ class Tick:
                         await self._flusher.flush(log, log.end_offset)
         await self._remove_what_is_due(steady_ms)
         if steady_ms - self._checkpointed_ms >= self.rules.checkpoint_interval_ms:
-            self._checkpointed_ms = steady_ms
-            await self._checkpoint()
+            self._checkpointed_ms = self._high_watermarks_saved_ms = steady_ms
+            await self._checkpoint(self._checkpointer.save)
+        elif steady_ms - self._high_watermarks_saved_ms >= self.rules.high_watermark_interval_ms:
+            self._high_watermarks_saved_ms = steady_ms
+            await self._checkpoint(self._checkpointer.save_high_watermarks)
         await self.disks.mark_offline_logs()
 
     async def _retain(self) -> None:
@@ -196,11 +201,11 @@ class Tick:
                     # The next start removes it.
                     self._problem(path, error)
 
-    async def _checkpoint(self) -> None:
+    async def _checkpoint(self, save: Callable[[LogDirectory], Awaitable[None]]) -> None:
         for directory in self._replicas.directories.directories:
             if directory.offline is None:
                 try:
-                    await self._checkpointer.save(directory)
+                    await save(directory)
                 except (OSError, StorageError) as error:
                     self._checkpoint_failed(directory, error)
 

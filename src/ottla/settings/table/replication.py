@@ -40,6 +40,13 @@ REPLICA_FETCH_BACKOFF_MS = broker_setting(
     1_000,
     "The time after which a follower fetches a partition again that it could not fetch.",
 )
+REPLICA_HIGH_WATERMARK_CHECKPOINT_INTERVAL_MS = broker_setting(
+    "replica.high.watermark.checkpoint.interval.ms",
+    long(1, unit=Unit.MS),
+    5_000,
+    "How often the high watermarks of replicas are checkpointed, by which a restarted broker finds"
+    " logs that have lost committed records.",
+)
 REPLICA_SOCKET_TIMEOUT_MS = broker_setting(
     "replica.socket.timeout.ms",
     integer(1, unit=Unit.MS),

@@ -80,3 +80,24 @@ class Checkpoint:
 
     def _write(self, name: str, offsets: Offsets) -> None:
         checkpoint_files.write_offsets(self.place.files, f"{self.place.path}/{name}", offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class HighWatermarkCheckpoint:
+    """The high watermarks of all logs of a directory, which are saved more often than the rest.
+
+    `run` writes one file and changes nothing else, so a thread may call it.
+    """
+
+    place: CheckpointFiles
+    number: int
+    high_watermarks: Offsets
+
+    def run(self) -> None:
+        """Durable on return. OSError."""
+        place = self.place
+        with place.mutex:
+            if self.number < place.written:
+                return  # a log may have been truncated since
+            path = f"{place.path}/{checkpoint_files.HIGH_WATERMARKS}"
+            checkpoint_files.write_offsets(place.files, path, self.high_watermarks)

@@ -15,7 +15,7 @@ from ottla.seams.clock import Clock
 from ottla.seams.files import Files, Lock
 from ottla.storage.directory import checkpoint_files
 from ottla.storage.directory.checkpoint_files import MetaProperties
-from ottla.storage.directory.checkpoint_task import Checkpoint
+from ottla.storage.directory.checkpoint_task import Checkpoint, HighWatermarkCheckpoint
 from ottla.storage.directory.full_disk import FULL
 from ottla.storage.directory.move_mark import mark_path, read_move_mark
 from ottla.storage.directory.offset_checkpoints import HighWatermarkOf, OffsetCheckpoints
@@ -244,6 +244,14 @@ class LogDirectory:
     def end_checkpoint(self, checkpoint: Checkpoint) -> None:
         """The checkpoint has run: its planned starts are in force, forgotten names are free."""
         self._offsets.end(checkpoint)
+
+    def begin_high_watermarks(self) -> HighWatermarkCheckpoint | None:
+        """As `begin_checkpoint`, of high watermarks alone. None if none has moved."""
+        self._require_online()
+        return self._offsets.begin_high_watermarks(self.logs, self.high_watermark_of)
+
+    def end_high_watermarks(self, checkpoint: HighWatermarkCheckpoint) -> None:
+        self._offsets.end_high_watermarks(checkpoint)
 
     def close(self, *, broker_epoch: int) -> dict[str, Exception]:
         """Flushes and closes all logs, then writes the clean shutdown marker if none failed.

@@ -11,7 +11,12 @@ from typing import NamedTuple
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.seams.files import Files
 from ottla.storage.directory import checkpoint_files
-from ottla.storage.directory.checkpoint_task import Checkpoint, CheckpointFiles, PlannedStart
+from ottla.storage.directory.checkpoint_task import (
+    Checkpoint,
+    CheckpointFiles,
+    HighWatermarkCheckpoint,
+    PlannedStart,
+)
 from ottla.storage.log.flush import FirstSync
 from ottla.storage.log.log import Log
 
@@ -40,6 +45,7 @@ class OffsetCheckpoints:
         "_cleaned_saved",
         "_forgotten_by",
         "_high_watermarks",
+        "_high_watermarks_begun",
         "_high_watermarks_saved",
         "_place",
         "_recovery_points",
@@ -54,8 +60,10 @@ class OffsetCheckpoints:
         # The cleaner offsets as the file has them: the file is rewritten only if they changed.
         self._cleaned_saved: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
-        # As the file has them.
-        self._high_watermarks_saved: dict[TopicPartition, int] = {}
+        # As the file has them; None while a checkpoint that writes them is under way.
+        self._high_watermarks_saved: dict[TopicPartition, int] | None = {}
+        # The number of the last checkpoint that writes them.
+        self._high_watermarks_begun = 0
         # The number of checkpoints begun so far.
         self._begun = 0
         # The first checkpoint that no longer names a deleted partition, until it is durable.
@@ -149,18 +157,44 @@ class OffsetCheckpoints:
             self._start_offsets[partition] = log.start_offset
         self._begun += 1
         has_cleaned_news = self._cleaned_offsets != self._cleaned_saved
-        has_moved = self._high_watermarks != self._high_watermarks_saved
         return Checkpoint(
             place=self._place,
             number=self._begun,
             start_offsets=dict(self._start_offsets),
             recovery_points=dict(self._recovery_points),
             cleaned_offsets=dict(self._cleaned_offsets) if has_cleaned_news else None,
-            high_watermarks=dict(self._high_watermarks) if has_moved else None,
+            high_watermarks=self._begin_high_watermarks(),
             has_renames=bool(self._forgotten_by),
             first_syncs=tuple(first_syncs),
             starts=tuple(planned),
         )
+
+    def begin_high_watermarks(
+        self, logs: Mapping[TopicPartition, Log], high_watermark_of: HighWatermarkOf
+    ) -> HighWatermarkCheckpoint | None:
+        """The next checkpoint of high watermarks alone. None if the file has the same."""
+        for partition, log in logs.items():
+            if log.offline is None:
+                self._note_high_watermark(partition, log, high_watermark_of(partition))
+        if self._high_watermarks == self._high_watermarks_saved:
+            return None
+        self._begun += 1
+        high_watermarks = self._begin_high_watermarks() or {}
+        return HighWatermarkCheckpoint(self._place, self._begun, high_watermarks)
+
+    def _begin_high_watermarks(self) -> dict[TopicPartition, int] | None:
+        """Those that the checkpoint which begins has to write. None if the file has the same."""
+        if self._high_watermarks == self._high_watermarks_saved:
+            return None
+        self._high_watermarks_begun = self._begun
+        self._high_watermarks_saved = None
+        return dict(self._high_watermarks)
+
+    def end_high_watermarks(self, checkpoint: Checkpoint | HighWatermarkCheckpoint) -> None:
+        """The high watermarks of a checkpoint are durable, or later ones are."""
+        saved = checkpoint.high_watermarks
+        if saved is not None and checkpoint.number == self._high_watermarks_begun:
+            self._high_watermarks_saved = dict(saved)
 
     def end(self, checkpoint: Checkpoint) -> None:
         """The checkpoint is durable: its planned starts are in force, forgotten names are free."""
@@ -171,8 +205,7 @@ class OffsetCheckpoints:
             log.planned_start_is_durable(offset, truncations)
         if checkpoint.cleaned_offsets is not None:
             self._cleaned_saved = dict(checkpoint.cleaned_offsets)
-        if checkpoint.high_watermarks is not None:
-            self._high_watermarks_saved = dict(checkpoint.high_watermarks)
+        self.end_high_watermarks(checkpoint)
 
     def note_closed(
         self, partition: TopicPartition, log: Log, high_watermark: int | None = None

@@ -131,6 +131,9 @@ ELSEWHERE = {
         f"replica.fetch.{name}": ("test_a_follower_fetches_in_pieces_and_waits_as_its_settings_say")
         for name in ("max.bytes", "min.bytes", "response.max.bytes", "wait.max.ms")
     },
+    "replica.high.watermark.checkpoint.interval.ms": (
+        "test_high_watermarks_are_saved_as_often_as_the_setting_says"
+    ),
     "replica.fetch.backoff.ms": "test_a_partition_that_fails_is_left_out_for_the_backoff",
     "replica.lag.time.max.ms": (
         "test_a_follower_that_lags_leaves_the_isr_and_joins_again_when_it_has_caught_up"

@@ -10,8 +10,10 @@ from ottla.protocol.messages.alter_partition_reassignments import (
     Partition,
     Topic,
 )
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from tests.support.broker.cluster import Cluster, with_cluster
 from tests.support.broker.cluster_partitions import (
+    image_of,
     isr_of,
     leader_of,
     reassign,
@@ -129,5 +131,27 @@ def test_an_impossible_target_has_its_code(target: tuple[int, ...] | None, code:
         assert [each.error_code for each in orders.partitions] == [code, unknown]
         assert [each.error_code for each in none.partitions] == [unknown]
         assert record_of(cluster, 1).replicas == (1, 2)
+
+    with_cluster(story, Cluster(3))
+
+
+def test_a_topic_that_is_deleted_while_it_moves_is_not_reassigned_any_more() -> None:
+    async def story(cluster: Cluster) -> None:
+        client = await begin(cluster, 1, 2)
+        assert await reassign(client, (3, 2)) == NONE
+        await cluster.kill(3)
+        await asyncio.sleep(1)
+        assert await reassignments(client) != {}
+        topic_id = record_of(cluster, 1).topic_id
+        await client.ask(DeleteTopicsRequest(topic_names=("orders",), timeout_ms=5_000), 5)
+        assert await reassignments(client) == {}
+        for target in ((2, 1), (3, 2), None):
+            assert await reassign(client, target) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        await cluster.start(3)
+        await asyncio.sleep(10)
+        for broker_id, node in cluster.nodes.items():
+            assert not node.fault.done()
+            assert image_of(cluster, broker_id).partition(topic_id, 0) is None
+            assert replica_of(cluster, broker_id) is None
 
     with_cluster(story, Cluster(3))

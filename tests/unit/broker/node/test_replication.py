@@ -14,9 +14,11 @@ from ottla.protocol.messages.delete_records import Topic as DeletedTopic
 from ottla.protocol.messages.fetch import FetchRequest, ReplicaState
 from ottla.protocol.messages.fetch import Topic as FetchTopic
 from ottla.protocol.primitives import Uuid
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.replication.following.session import FetchBounds, FollowerSession, PlannedFetch
 from ottla.replication.replica import Replica
 from ottla.seams.files import read_file
+from ottla.storage.directory.checkpoint_files import HIGH_WATERMARKS, read_offsets
 from tests.support.broker.cluster import BROKERS_PORT, HOSTS, Cluster, with_cluster
 from tests.support.broker.produce_and_fetch import batch, fetch, only, produce, values, wanted
 from tests.support.broker.simulated_broker import Client, create, new_topic
@@ -167,6 +169,28 @@ def test_a_follower_that_lags_leaves_the_isr_and_joins_again_when_it_has_caught_
     with_cluster(story, Cluster(3, **FAST))
 
 
+def test_a_follower_with_a_full_disk_leaves_the_isr_and_joins_again_when_it_has_space() -> None:
+    async def story(cluster: Cluster) -> None:
+        leader_id, followers, client = await led(cluster, min_insync_replicas="2")
+        full = followers[-1]
+        assert (await send(client, b"a")).error_code == ErrorCode.NONE
+        cluster.machine(full).disk.resize(0)
+        answer = await send(client, b"b")
+        assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT, "it is still in the ISR"
+        await asyncio.sleep(LAG_S)
+        assert isr_of(cluster, leader_id) == sorted({1, 2, 3} - {full})
+        assert (await send(client, b"c")).error_code == ErrorCode.NONE
+        replica = replica_of(cluster, full)
+        assert (replica.end_offset, replica.is_unusable) == (1, False), "its log is not offline"
+        cluster.machine(full).disk.resize(1 << 30)
+        await asyncio.sleep(LAG_S)
+        assert isr_of(cluster, leader_id) == [1, 2, 3]
+        assert bytes_of(replica_of(cluster, full)) == bytes_of(replica_of(cluster, leader_id))
+        assert not any(node.fault.done() for node in cluster.nodes.values())
+
+    with_cluster(story, Cluster(3, **FAST))
+
+
 def test_an_idle_follower_that_is_cut_off_stays_in_the_isr() -> None:
     async def story(cluster: Cluster) -> None:
         leader_id, followers, _ = await led(cluster)
@@ -261,6 +285,25 @@ def test_a_follower_fetches_in_pieces_and_waits_as_its_settings_say() -> None:
         "replica_fetch_response_max_bytes": "2000",
     }
     with_cluster(story, Cluster(3, **settings))
+
+
+@pytest.mark.parametrize(("interval_ms", "saved"), [("2000", 1), ("10000", 0)])
+def test_high_watermarks_are_saved_as_often_as_the_setting_says(
+    interval_ms: str, saved: int
+) -> None:
+    def saved_by(cluster: Cluster, broker_id: int) -> int:
+        files = cluster.machine(broker_id).disk.process()
+        return read_offsets(files, f"/data/{HIGH_WATERMARKS}").get(TopicPartition("orders", 0), 0)
+
+    async def story(cluster: Cluster) -> None:
+        _, _, client = await led(cluster)
+        await send(client, b"a")
+        await asyncio.sleep(4)
+        assert [saved_by(cluster, each) for each in (1, 2, 3)] == [saved] * 3
+        await asyncio.sleep(8)
+        assert [saved_by(cluster, each) for each in (1, 2, 3)] == [1, 1, 1]
+
+    with_cluster(story, Cluster(3, replica_high_watermark_checkpoint_interval_ms=interval_ms))
 
 
 def test_records_are_deleted_on_all_replicas() -> None:

@@ -14,6 +14,7 @@ from ottla.replication.housekeeping.delete_records import Deletion, delete_befor
 from ottla.replication.housekeeping.tick import Tick, TickRules
 from ottla.replication.replica import Replica
 from ottla.seams.threads import RealThreads
+from ottla.storage.directory.checkpoint_files import HIGH_WATERMARKS, read_offsets
 from ottla.storage.log.config import LogConfig
 from tests.sim.seams.files import SimFile, SimFiles
 from tests.support.broker.produce_and_fetch import NOW_MS
@@ -25,6 +26,7 @@ CHECK_MS = 1_000
 TICK_RULES = TickRules(
     retention_interval_ms=CHECK_MS,
     checkpoint_interval_ms=10**9,
+    high_watermark_interval_ms=10**9,
     producer_expiration_ms=10**9,
     disk_reserve_bytes=0,
 )
@@ -174,6 +176,41 @@ def test_a_periodic_checkpoint_is_not_on_the_loop_either(watch: Watch) -> None:
     chores.round()
     assert len(watch.written("recovery-point-offset-checkpoint")) == len(BOTH)
     assert watch.synced_on_the_loop == []
+
+
+def test_high_watermarks_are_saved_between_checkpoints_and_not_on_the_loop(watch: Watch) -> None:
+    partitions, replicas = filled(3, ages_ms=(0,))
+    chores = Chores(partitions)
+    chores.tick.rules = replace(TICK_RULES, high_watermark_interval_ms=2 * CHECK_MS)
+    watch.begin()
+    chores.round()
+    assert watch.renamed == [], "not due"
+    chores.round()
+    assert len(watch.written("replication-offset-checkpoint")) == len(BOTH)
+    assert watch.written("recovery-point-offset-checkpoint") == []
+    assert watch.synced_on_the_loop == []
+    for replica in replicas:
+        home = partitions.replicas.directories.directory_of(log_of(replica))
+        saved = read_offsets(home.files, f"{home.path}/{HIGH_WATERMARKS}")
+        assert saved[replica.name] == replica.high_watermark == 1
+    watch.begin()
+    chores.round()
+    chores.round()
+    assert watch.renamed == [], "none has moved"
+
+
+def test_a_full_disk_delays_high_watermarks(watch: Watch) -> None:
+    partitions, _ = filled(3, ages_ms=(0,))
+    chores = Chores(partitions)
+    chores.tick.rules = replace(TICK_RULES, high_watermark_interval_ms=CHECK_MS)
+    partitions.disk.faults.fail_next_write("/a/replication-offset-checkpoint*")
+    watch.begin()
+    chores.round()
+    assert [path for path, _ in chores.problems] == ["/a"]
+    assert len(watch.written("replication-offset-checkpoint")) == 1
+    chores.round()
+    assert len(watch.written("replication-offset-checkpoint")) == 2
+    assert [each.offline for each in partitions.replicas.directories.directories] == [None, None]
 
 
 def test_records_of_many_partitions_are_deleted_with_one_checkpoint_per_directory(

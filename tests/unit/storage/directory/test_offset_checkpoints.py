@@ -111,6 +111,57 @@ def test_a_checkpoint_saves_the_high_watermarks_that_it_is_told(sim_bench: Workb
     assert offsets.begin({PARTITION: log}).high_watermarks is None, "the file has them already"
 
 
+def test_high_watermarks_are_saved_alone(sim_bench: Workbench) -> None:
+    log = sim_bench.open()
+    fill(log, 9)
+    offsets = reread(sim_bench)
+    run(offsets, {PARTITION: log})
+    log.flush()
+    checkpoint = offsets.begin_high_watermarks({PARTITION: log}, {PARTITION: 6}.get)
+    assert checkpoint is not None
+    checkpoint.run()
+    offsets.end_high_watermarks(checkpoint)
+    assert reread(sim_bench).of(PARTITION) == SavedOffsets(0, 0, 0, 6)
+    assert offsets.begin_high_watermarks({PARTITION: log}, {PARTITION: 6}.get) is None
+    assert offsets.begin({PARTITION: log}).high_watermarks is None, "the file has them already"
+
+
+def test_high_watermarks_of_before_a_truncation_do_not_replace_later_ones(
+    sim_bench: Workbench,
+) -> None:
+    """Otherwise the log would end below its high watermark, and count as damaged."""
+    log = sim_bench.open()
+    fill(log, 9)
+    offsets = reread(sim_bench)
+    late = offsets.begin_high_watermarks({PARTITION: log}, {PARTITION: 6}.get)
+    assert late is not None
+    log.planned_end = 4
+    run(offsets, {PARTITION: log})
+    late.run()
+    offsets.end_high_watermarks(late)
+    assert reread(sim_bench).of(PARTITION).high_watermark == 4
+
+
+def test_a_truncation_lowers_a_high_watermark_that_a_thread_has_just_written(
+    sim_bench: Workbench,
+) -> None:
+    """The loop has not heard of it, and knows that the file had the lower one before."""
+    log = sim_bench.open()
+    fill(log, 9)
+    offsets = reread(sim_bench)
+    checkpoint = offsets.begin({PARTITION: log}, {PARTITION: 4}.get)
+    checkpoint.run()
+    offsets.end(checkpoint)
+    thread = offsets.begin_high_watermarks({PARTITION: log}, {PARTITION: 6}.get)
+    assert thread is not None
+    thread.run()
+    log.planned_end = 4
+    run(offsets, {PARTITION: log})
+    offsets.end_high_watermarks(thread)
+    assert reread(sim_bench).of(PARTITION).high_watermark == 4
+    assert offsets.begin({PARTITION: log}).high_watermarks is None, "the file has them already"
+
+
 def test_no_high_watermark_is_saved_beyond_the_end_of_its_log(sim_bench: Workbench) -> None:
     log = sim_bench.open()
     fill(log, 9)
