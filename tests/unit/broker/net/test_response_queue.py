@@ -6,6 +6,7 @@ from ottla.broker.net.response_queue import (
     WAITING_PRODUCES_BYTES_MAX,
     WAITING_PRODUCES_MAX,
     PendingResponse,
+    Promise,
     ResponseQueue,
 )
 from tests.sim.seams.loop import run
@@ -105,3 +106,59 @@ def test_a_dropped_response_is_abandoned_in_its_own_way() -> None:
         assert (shared.future.cancelled(), own.future.cancelled()) == (False, True)
 
     run(story())
+
+
+def test_a_promise_that_is_kept_calls_back_at_once_and_is_not_kept_twice() -> None:
+    called: list[object] = []
+    promise = Promise()
+    promise.add_done_callback(called.append)
+    assert (promise.done(), promise.cancelled(), promise.response) == (False, False, None)
+    promise.keep([b"reply"])
+    assert called == [promise]
+    assert (promise.done(), promise.cancelled(), promise.response) == (True, False, [b"reply"])
+    promise.keep([b"another"])
+    assert called == [promise]
+    assert promise.response == [b"reply"]
+
+
+def test_the_response_is_there_when_a_promise_calls_back() -> None:
+    seen: list[object] = []
+    promise = Promise()
+    promise.add_done_callback(lambda kept: seen.append((kept.done(), kept.response)))
+    promise.keep([b"reply"])
+    assert seen == [(True, [b"reply"])]
+
+
+def test_a_promise_that_is_cancelled_is_never_kept() -> None:
+    called: list[object] = []
+    promise = Promise()
+    promise.add_done_callback(called.append)
+    promise.cancel()
+    assert (promise.done(), promise.cancelled()) == (True, True)
+    promise.keep([b"reply"])
+    assert (called, promise.response) == ([], None)
+
+
+def test_a_promise_without_a_callback_may_be_kept() -> None:
+    promise = Promise()
+    promise.keep(None)
+    assert (promise.done(), promise.cancelled(), promise.response) == (True, False, None)
+
+
+def test_a_promise_has_its_place_in_the_order_of_responses() -> None:
+    queue = ResponseQueue()
+    promises = [Promise(), Promise(), Promise()]
+    first, second, third = (
+        PendingResponse(promise, lambda kept: kept.response) for promise in promises
+    )
+    for each in (first, second, third):
+        queue.add(each)
+    assert not queue.takes_produce
+    promises[1].keep([b"second"])
+    assert queue.pop_ready() is None
+    promises[0].keep([b"first"])
+    assert (queue.pop_ready(), queue.pop_ready()) == (first, second)
+    assert second.finish(second.future) == [b"second"]
+    third.abandon()
+    assert promises[2].cancelled()
+    assert queue.pop_ready() is None, "nothing is sent after a cancelled one"
