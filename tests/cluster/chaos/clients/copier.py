@@ -68,7 +68,7 @@ class Copier:
         )
         if self._client.random.random() >= ABORTED_SHARE:
             return True
-        self._line.producer.flush(FLUSH_S)
+        self._line.flush(FLUSH_S)
         return False
 
 

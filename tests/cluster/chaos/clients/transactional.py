@@ -37,7 +37,7 @@ def fill(client: Client, line: TransactionLine, count: int, is_committed: bool) 
         line.send(Partition(topic, client.random.randrange(options.partitions)), "")
     if not is_committed:
         # An abort drops records that are still queued; these are to be in the log.
-        line.producer.flush(FLUSH_S)
+        line.flush(FLUSH_S)
     return is_committed
 
 

@@ -12,6 +12,7 @@ from tests.cluster.chaos.clients.librdkafka import (
     COMMON,
     error_of,
     record_of,
+    serving,
     write_acknowledgement,
 )
 from tests.cluster.chaos.clients.process import Client
@@ -104,6 +105,14 @@ class TransactionLine:
             self._fail(value, repr(failure), is_definite=True)
             raise AbortNeeded from failure
 
+    def flush(self, seconds: float) -> None:
+        """ProducerLost, where the binding reports it: a flush calls back."""
+        try:
+            with serving():
+                self.producer.flush(seconds)
+        except KafkaException as failure:
+            raise ProducerLost from failure
+
     def call(self, act: Callable[[float], object]) -> None:
         """A step of the transaction, which is given the time that it may take."""
         self._call(act)
@@ -146,7 +155,8 @@ class TransactionLine:
 
         def run() -> None:
             try:
-                act(CALL_S)
+                with serving():
+                    act(CALL_S)
             except KafkaException as failure:
                 outcome.put(failure)
             else:
