@@ -26,6 +26,7 @@ from tests.cluster.chaos.history import (
 
 TRANSACTION_TIMEOUT_MS = 15_000
 CALL_S = 5.0
+FLUSH_S = 5.0
 # A step that takes longer than this cannot succeed: the coordinator has aborted the transaction.
 STEP_S = 3 * TRANSACTION_TIMEOUT_MS / 1000
 # librdkafka's `send_offsets_to_transaction` may never return, whatever its timeout is.
@@ -105,14 +106,6 @@ class TransactionLine:
             self._fail(value, repr(failure), is_definite=True)
             raise AbortNeeded from failure
 
-    def flush(self, seconds: float) -> None:
-        """ProducerLost, where the binding reports it: a flush calls back."""
-        try:
-            with serving():
-                self.producer.flush(seconds)
-        except KafkaException as failure:
-            raise ProducerLost from failure
-
     def call(self, act: Callable[[float], object]) -> None:
         """A step of the transaction, which is given the time that it may take."""
         self._call(act)
@@ -128,9 +121,24 @@ class TransactionLine:
         self._note(Step.COMMITTED)
 
     def abort(self) -> None:
-        """A lost producer leaves the abort to the coordinator, or to the next producer."""
+        """A lost producer leaves the abort to the coordinator, or to the next producer.
+
+        ProducerLost also if records are left that may be in the log. librdkafka would drop them and
+        give their sequence numbers to records of the next transaction, with the same epoch: the
+        broker has to take those for copies, and they would be lost.
+        """
+        if self._flush():
+            raise ProducerLost
         self._call(self.producer.abort_transaction)
         self._note(Step.ABORTED)
+
+    def _flush(self) -> int:
+        """The number of records that are not delivered. ProducerLost."""
+        try:
+            with serving():
+                return self.producer.flush(FLUSH_S)
+        except KafkaException as failure:
+            raise ProducerLost from failure
 
     def _call(self, act: Callable[[float], object]) -> None:
         deadline = time.monotonic() + STEP_S
