@@ -43,6 +43,7 @@ def test_partitions_are_led_again_soon_after_the_controller_and_a_leader_die_tog
 ) -> None:
     rounds = [(KillUntilAllIsLed,)] * KILLS
     outcome = run_rounds(SEED, rounds, tmp_path / "run", print)
+    print(outcome.verdict)
     slow = [str(each) for each in outcome.rounds if each.failover_s >= LED_AGAIN_S]
     assert len(outcome.rounds) == KILLS
     assert not slow

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.cluster.chaos.broker import ChaosBroker
 from tests.cluster.chaos.faults.fault import Fault, require
-from tests.cluster.chaos.stage import SETTLE_TIMEOUT_S
+from tests.cluster.chaos.stage import SESSION_TIMEOUT_S, SETTLE_TIMEOUT_S
 from tests.cluster.chaos.waiting import wait_until
 
 # Controller and leader are killed within this.
@@ -83,12 +83,26 @@ class KillController(_Kill):
 
 
 class KillAny(_Kill):
-    """Started again at once, before its session ends: it replaces its own registration."""
+    """Started again at once, before its session ends: it replaces its own registration.
+
+    Also beside a fault of the background, which stays until it heals.
+    """
 
     name = "kill a broker, and start it again at once"
 
     def choose(self) -> list[ChaosBroker]:
         return [self.random.choice(list(self.stage.brokers.values()))]
+
+    def check(self) -> None:
+        super().check()
+        for broker in self.killed:
+            broker.start()
+        away_s = time.monotonic() - self.begin_s
+        require(away_s < SESSION_TIMEOUT_S, f"{self.target} is started within its session")
+
+    def heal(self) -> None:
+        for broker in self.killed:
+            broker.wait_until_ready()
 
     def _wait_for_failover(self) -> None:
         return
