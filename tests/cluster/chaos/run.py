@@ -21,7 +21,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class RoundTimes:
-    """`settled_s` is from the end of the healing to full ISRs.
+    """`settled_s` is from the end of the healing to full ISRs and records that are acknowledged.
 
     `failover_s` is from a kill until the brokers that are left have replaced what was killed;
     `gap_s` is the longest time without an acknowledgement of a partition.
@@ -94,12 +94,15 @@ def _run_round(stage: Stage, workload: Workload, kinds: Round, random: Random) -
         fault.heal()
     healed = time.monotonic()
     stage.settle()
-    settled = time.monotonic()
+    in_sync = time.monotonic()
     wait_until(
-        lambda: len(workload.acknowledged_since(settled)) == PARTITIONS,
+        lambda: len(workload.acknowledged_since(in_sync)) == PARTITIONS,
         PROGRESS_TIMEOUT_S,
-        lambda: f"acknowledged again: {sorted(map(str, workload.acknowledged_since(settled)))}",
+        lambda: f"acknowledged again: {sorted(map(str, workload.acknowledged_since(in_sync)))}",
     )
+    # A leader that could not reach the controller may have had an ISR that only looked full.
+    stage.settle()
+    settled = time.monotonic()
     return RoundTimes(
         " with ".join(fault.name for fault in faults),
         "; ".join(fault.target for fault in faults),
