@@ -96,6 +96,7 @@ bench-full: setup $(SPARK_CONNECTOR_JARS)/.done
 
 # Longer runs: more simulation seeds, also for planted bugs, more fuzz, more kills. FROM=5000 continues with that seed.
 soak: setup $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
+	@$(CHAOS_NEEDS)
 	OTTLA_FORGERIES=20000 HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n 2 tests/property/test_forged_batches.py --timeout 7200
 	MODEL_DEPTH=8 $(BIN)/pytest -s tests/model --timeout 7200
 	OTTLA_SEEDS=20000 OTTLA_SEEDS_FROM=$(FROM) OTTLA_MUTANT_SEEDS=200 HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n 2 tests/property tests/sim --timeout 7200
@@ -103,7 +104,6 @@ soak: setup $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
 	COPIED=100000 $(BIN)/pytest -n 2 tests/compat/test_transaction_clients.py --timeout 7200
 	COUNTED=100000 $(BIN)/pytest tests/compat/test_transaction_streams.py --timeout 7200
 	KILLS=30 $(BIN)/pytest tests/spark/test_pipeline_kill.py --timeout 7200
-	@$(CHAOS_NEEDS)
 	DOUBLE_KILLS=20 $(BIN)/pytest -s tests/cluster/chaos/test_controller_and_leader.py
 
 # Faults on a cluster of real processes, one run for each seed. FROM=30 continues with that seed.
