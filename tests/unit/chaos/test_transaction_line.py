@@ -11,18 +11,48 @@ from confluent_kafka import KafkaError, KafkaException
 from tests.cluster.chaos.clients import transactions
 from tests.cluster.chaos.clients.process import Client, Options
 from tests.cluster.chaos.clients.transactions import TransactionLine, run_transaction
-from tests.cluster.chaos.history import Step
+from tests.cluster.chaos.history import Partition, Step
 
 FENCED = KafkaException(KafkaError(KafkaError._FENCED, "fenced", True))
 
 
-class FakeProducer:
-    """`left` records are never delivered; `failure` is raised by each flush."""
+PURGED = KafkaError(KafkaError._PURGE_QUEUE)
 
-    def __init__(self, left: int = 0, failure: Exception | None = None) -> None:
+
+class FakeMessage:
+    def topic(self) -> str:
+        return "topic"
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int | None:
+        return None
+
+    def key(self) -> bytes:
+        return b"transactional-1"
+
+    def value(self) -> bytes:
+        return b""
+
+
+class FakeProducer:
+    """`left` records are never reported; a flush raises `failure`, and reports `undelivered`."""
+
+    def __init__(
+        self,
+        left: int = 0,
+        failure: Exception | None = None,
+        undelivered: KafkaError | None = None,
+    ) -> None:
         self._left = left
         self._failure = failure
+        self._undelivered = undelivered
+        self._reports: list[Any] = []
         self.aborts = 0
+
+    def produce(self, *_: Any, on_delivery: Any, **__: Any) -> None:
+        self._reports.append(on_delivery)
 
     def init_transactions(self, _: float) -> None: ...
 
@@ -31,6 +61,8 @@ class FakeProducer:
     def flush(self, _: float) -> int:
         if self._failure is not None:
             raise self._failure
+        while self._reports:
+            self._reports.pop()(self._undelivered, FakeMessage())
         return self._left
 
     def abort_transaction(self, _: float) -> None:
@@ -66,22 +98,48 @@ def wrapped() -> SystemError:
     return error
 
 
+def send_and_abort(line: TransactionLine) -> Step:
+    def fill() -> bool:
+        line.send(Partition("topic", 0), "")
+        return False
+
+    return run_transaction(line, fill)
+
+
 def test_a_transaction_whose_records_are_delivered_is_aborted(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer = FakeProducer()
     line = line_on(producer, client, monkeypatch)
-    assert run_transaction(line, lambda: False) is Step.ABORTED
+    assert send_and_abort(line) is Step.ABORTED
     assert producer.aborts == 1
 
 
 @pytest.mark.parametrize(
     "producer",
-    [FakeProducer(left=1), FakeProducer(failure=FENCED), FakeProducer(failure=wrapped())],
+    [
+        FakeProducer(left=1),
+        FakeProducer(failure=FENCED),
+        FakeProducer(failure=wrapped()),
+        # Purged as soon as the transaction had failed, before it was aborted.
+        FakeProducer(undelivered=PURGED),
+    ],
 )
 def test_a_producer_with_records_that_may_be_in_the_log_is_given_up_and_not_asked_to_abort(
     producer: FakeProducer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line = line_on(producer, client, monkeypatch)
-    assert run_transaction(line, lambda: False) is Step.UNKNOWN
+    assert send_and_abort(line) is Step.UNKNOWN
     assert producer.aborts == 0
+
+
+def test_a_producer_that_was_opened_after_another_one_had_lost_records_aborts_again(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = line_on(FakeProducer(undelivered=PURGED), client, monkeypatch)
+    assert send_and_abort(line) is Step.UNKNOWN
+    successor = FakeProducer()
+    monkeypatch.setattr(transactions, "Producer", lambda _: successor)
+    line.open()
+    assert send_and_abort(line) is Step.ABORTED
+    assert successor.aborts == 1

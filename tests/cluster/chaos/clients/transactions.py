@@ -54,10 +54,13 @@ class TransactionLine:
         self._begun = 0
         self._transaction = ""
         self._producer: Producer | None = None
+        # Of the producer that is open.
+        self._has_undelivered = False
 
     def open(self) -> None:
         """Another producer of the transactional id: it ends what an earlier one has left open."""
         self._opened += 1
+        self._has_undelivered = False
         options = self._client.options
         self._producer = Producer(
             COMMON
@@ -123,17 +126,17 @@ class TransactionLine:
     def abort(self) -> None:
         """A lost producer leaves the abort to the coordinator, or to the next producer.
 
-        ProducerLost also if records are left that may be in the log. librdkafka would drop them and
-        give their sequence numbers to records of the next transaction, with the same epoch: the
-        broker has to take those for copies, and they would be lost.
+        ProducerLost also if records are not delivered, which may be in the log. librdkafka drops
+        them, here or before, and gives their sequence numbers to records of the next transaction,
+        with the same epoch: the broker has to take those for copies, and they would be lost.
         """
-        if self._flush():
+        if self._flush() or self._has_undelivered:
             raise ProducerLost
         self._call(self.producer.abort_transaction)
         self._note(Step.ABORTED)
 
     def _flush(self) -> int:
-        """The number of records that are not delivered. ProducerLost."""
+        """The number of records that are not reported yet. ProducerLost."""
         try:
             with serving():
                 return self.producer.flush(FLUSH_S)
@@ -188,6 +191,7 @@ class TransactionLine:
         if error is None:
             write_acknowledgement(self._client.history, message)
         else:
+            self._has_undelivered = True
             self._fail(record_of(message).value, str(error), is_definite=False)
 
     def _fail(self, value: str, reason: str, *, is_definite: bool) -> None:
