@@ -64,6 +64,7 @@ CHAOS_NEEDS := tools/need ip iproute2 && tools/need nft nftables && tools/need n
 TIMED := $(PYTHON) tools/timed.py
 test: setup $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
 	@tools/need kcat kcat
+	@$(CHAOS_NEEDS)
 	@rm -f .cache/test-times.jsonl
 	@$(TIMED) run check 4 $(MAKE) --no-print-directory check
 	@$(TIMED) run "forged batches" 1 env OTTLA_FORGERIES=350 $(BIN)/pytest -n 2 tests/property/test_forged_batches.py
@@ -71,6 +72,7 @@ test: setup $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
 	@$(TIMED) run simulation 11 $(BIN)/pytest -n 2 tests/sim
 	@$(TIMED) run "clients and tools" 7 $(BIN)/pytest -n 2 tests/compat
 	@$(TIMED) run cluster 4 $(BIN)/pytest -n 2 --dist loadfile tests/cluster --ignore tests/cluster/chaos
+	@$(TIMED) run chaos 5 $(BIN)/pytest -n 2 --dist loadgroup tests/cluster/chaos
 	@$(TIMED) run Spark 15 $(BIN)/pytest -n 2 --dist loadfile tests/spark
 	@$(TIMED) run interpreted 3 tools/interpreted tests/unit tests/property
 	@$(TIMED) report
@@ -94,6 +96,7 @@ bench-full: setup $(SPARK_CONNECTOR_JARS)/.done
 
 # Longer runs: more simulation seeds, also for planted bugs, more fuzz, more kills. FROM=5000 continues with that seed.
 soak: setup $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
+	@$(CHAOS_NEEDS)
 	OTTLA_FORGERIES=20000 HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n 2 tests/property/test_forged_batches.py --timeout 7200
 	MODEL_DEPTH=8 $(BIN)/pytest -s tests/model --timeout 7200
 	OTTLA_SEEDS=20000 OTTLA_SEEDS_FROM=$(FROM) OTTLA_MUTANT_SEEDS=200 HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n 2 tests/property tests/sim --timeout 7200
@@ -101,6 +104,7 @@ soak: setup $(KAFKA_JARS)/.done $(SPARK_CONNECTOR_JARS)/.done
 	COPIED=100000 $(BIN)/pytest -n 2 tests/compat/test_transaction_clients.py --timeout 7200
 	COUNTED=100000 $(BIN)/pytest tests/compat/test_transaction_streams.py --timeout 7200
 	KILLS=30 $(BIN)/pytest tests/spark/test_pipeline_kill.py --timeout 7200
+	DOUBLE_KILLS=20 $(BIN)/pytest -s tests/cluster/chaos/test_controller_and_leader.py
 
 # Faults on a cluster of real processes, one run for each seed. FROM=30 continues with that seed.
 chaos: setup

@@ -40,8 +40,11 @@ def check(
     return found
 
 
-def longest_gap_s(events: Iterable[Event], topics: Collection[str]) -> float:
-    """The longest time between two acknowledgements of one partition of these topics."""
+def longest_gap_s(events: Iterable[Event], topics: Collection[str], since_s: float = 0.0) -> float:
+    """The longest time between two acknowledgements of one partition of these topics.
+
+    Only gaps that ended after `since_s` count.
+    """
     times: dict[Partition, list[float]] = {}
     for event in events:
         if isinstance(event, Acknowledged) and event.partition.topic in topics:
@@ -50,5 +53,6 @@ def longest_gap_s(events: Iterable[Event], topics: Collection[str]) -> float:
         later - earlier
         for found in map(sorted, times.values())
         for earlier, later in pairwise(found)
+        if later > since_s
     )
     return max(gaps, default=0.0)

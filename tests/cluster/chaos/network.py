@@ -41,9 +41,11 @@ table inet chaos {
 """
 LOSS_PERCENT = 3
 # Linux's netem is not in every kernel, a token bucket is: the queue before it is the delay.
-SLOW_RATE = "4mbit"
-SLOW_BURST = "16kb"
+SLOW_BITS_PER_S = 4_000_000
+SLOW_BURST_BYTES = 16 << 10
 SLOW_QUEUE = "400ms"
+# The shortest time that a slow host can need for `transfer_seconds`.
+SLOW_TRANSFER_S = (_TRANSFER_BYTES - SLOW_BURST_BYTES) * 8 / SLOW_BITS_PER_S
 
 
 class NetworkHost:
@@ -104,7 +106,8 @@ class Network:
 
     def slow_down(self, host: NetworkHost) -> None:
         """The host sends slowly, behind a queue, and loses packets that it should get."""
-        bucket = ["rate", SLOW_RATE, "burst", SLOW_BURST, "latency", SLOW_QUEUE]
+        rate, burst = f"{SLOW_BITS_PER_S}bit", f"{SLOW_BURST_BYTES}b"
+        bucket = ["rate", rate, "burst", burst, "latency", SLOW_QUEUE]
         self._qdisc(host, "add", ["tbf", *bucket])
         self._element("add", host, "lossy", host.address)
 

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from tests.cluster.chaos.faults.cuts import CutHost, CutOneWay, CutPair, CutZooKeeper
+from tests.cluster.chaos.faults.cuts import CutBrokers, CutHost, CutOneWay, CutPair, CutZooKeeper
 from tests.cluster.chaos.faults.fault import Fault
 from tests.cluster.chaos.faults.kills import (
     KillAll,
@@ -38,6 +38,7 @@ OTHERS: tuple[type[Fault], ...] = (
     CutPair,
     CutOneWay,
     CutHost,
+    CutBrokers,
     CutZooKeeper,
     KillZooKeeperLeader,
     KillZooKeeperMajority,

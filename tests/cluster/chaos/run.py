@@ -11,7 +11,7 @@ from tests.cluster.chaos.faults.fault import Fault
 from tests.cluster.chaos.plan import Round
 from tests.cluster.chaos.stage import Stage
 from tests.cluster.chaos.waiting import wait_until
-from tests.cluster.chaos.workload import RECORDS, Verdict, Workload
+from tests.cluster.chaos.workload import PARTITIONS, RECORDS, Verdict, Workload
 
 FINISH_TIMEOUT_S = 120.0
 PROGRESS_TIMEOUT_S = 60.0
@@ -21,16 +21,23 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class RoundTimes:
-    """`settled_s` is from the end of the healing to full ISRs."""
+    """`settled_s` is from the end of the healing to full ISRs and records that are acknowledged.
+
+    `failover_s` is from a kill until the brokers that are left have replaced what was killed;
+    `gap_s` is the longest time without an acknowledgement of a partition.
+    """
 
     names: str
     targets: str
+    failover_s: float
+    gap_s: float
     settled_s: float
     all_s: float
 
     def __str__(self) -> str:
         times = f"settled after {self.settled_s:.1f} s, {self.all_s:.1f} s in all"
-        return f"{self.names} ({self.targets}): {times}"
+        failover = f"failover {self.failover_s:.1f} s, " if self.failover_s else ""
+        return f"{self.names} ({self.targets}): {failover}gap {self.gap_s:.1f} s, {times}"
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,7 @@ def run_rounds(
 
 
 def _run_round(stage: Stage, workload: Workload, kinds: Round, random: Random) -> RoundTimes:
-    """Injects and heals all of them; then the cluster is well, and records come again."""
+    """Injects and heals all of them; then the cluster is well, and all partitions take records."""
     begin = time.monotonic()
     faults: list[Fault] = [kind(stage, random, RECORDS) for kind in kinds]
     # Nothing heals after a failure: the stage is given up, and another error would hide the first.
@@ -87,16 +94,20 @@ def _run_round(stage: Stage, workload: Workload, kinds: Round, random: Random) -
         fault.heal()
     healed = time.monotonic()
     stage.settle()
-    settled_s = time.monotonic() - healed
-    before = workload.acknowledged()
+    in_sync = time.monotonic()
     wait_until(
-        lambda: workload.acknowledged() > before,
+        lambda: len(workload.acknowledged_since(in_sync)) == PARTITIONS,
         PROGRESS_TIMEOUT_S,
-        lambda: "records are acknowledged again",
+        lambda: f"acknowledged again: {sorted(map(str, workload.acknowledged_since(in_sync)))}",
     )
+    # A leader that could not reach the controller may have had an ISR that only looked full.
+    stage.settle()
+    settled = time.monotonic()
     return RoundTimes(
         " with ".join(fault.name for fault in faults),
         "; ".join(fault.target for fault in faults),
-        settled_s,
+        max(fault.failover_s for fault in faults),
+        workload.longest_gap_s(begin),
+        settled - healed,
         time.monotonic() - begin,
     )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.chaos.plan import FAULTS, plan
+from tests.cluster.chaos.plan import plan
 from tests.cluster.chaos.run import run_rounds
 
 # Two seeds have every fault twice.
@@ -14,16 +14,7 @@ SEEDS = (1, 2)
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_anomaly_under_every_fault(seed: int, tmp_path: Path) -> None:
-    outcome = run_rounds(seed, plan(seed), tmp_path / "run")
+    outcome = run_rounds(seed, plan(seed), tmp_path / "run", print)
     assert not outcome.verdict.anomalies, f"seed {seed}: {outcome.verdict}, kept in {tmp_path}"
     assert outcome.verdict.acknowledged > 0
     assert outcome.verdict.transactions > 0
-
-
-@pytest.mark.parametrize("seed", range(50))
-def test_a_plan_has_every_fault_once(seed: int) -> None:
-    injected = [fault for each in plan(seed) for fault in each]
-    assert sorted(injected, key=lambda fault: fault.name) == sorted(
-        FAULTS, key=lambda fault: fault.name
-    )
-    assert plan(seed) == plan(seed)

@@ -25,6 +25,7 @@ from tests.cluster.chaos.history import (
     Record,
     Sent,
     Transaction,
+    decode,
     read_history,
 )
 from tests.cluster.chaos.word_count import WordCount
@@ -78,19 +79,24 @@ class ClientProcess:
         self.path.touch()
         self._errors = self.path.with_suffix(".err")
         self._read_to = 0
-        self._acknowledged = 0
+        self._acknowledged: list[Acknowledged] = []
         command = [*prefix, sys.executable, "-m", f"{CLIENTS}.{module}", options.encode()]
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
                 command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors
             )
 
-    def acknowledged(self) -> int:
+    def acknowledged(self) -> Sequence[Acknowledged]:
+        """All so far."""
         with self.path.open("rb") as file:
             file.seek(self._read_to)
             whole = file.read().rpartition(b"\n")[0]
         self._read_to += len(whole)
-        self._acknowledged += whole.count(b'"event": "Acknowledged"')
+        for line in whole.splitlines():
+            if b'"event": "Acknowledged"' in line:
+                event = decode(line.decode())
+                assert isinstance(event, Acknowledged)
+                self._acknowledged.append(event)
         return self._acknowledged
 
     def has(self, kind: type[Event]) -> bool:
@@ -227,7 +233,19 @@ class Workload:
 
     def acknowledged(self) -> int:
         """Records acknowledged so far, over all producers and copiers."""
-        return sum(client.acknowledged() for client in (*self._producers, *self._copiers))
+        return sum(len(client.acknowledged()) for client in (*self._producers, *self._copiers))
+
+    def acknowledged_since(self, time_s: float) -> set[Partition]:
+        """The partitions of the producers' topic of which a record was acknowledged since then."""
+        return {each.partition for each in self._records_acknowledged() if each.time_s > time_s}
+
+    def longest_gap_s(self, since_s: float) -> float:
+        """As that of the verdict, of the gaps that have ended since then."""
+        return longest_gap_s(self._records_acknowledged(), (RECORDS,), since_s)
+
+    def _records_acknowledged(self) -> Iterable[Acknowledged]:
+        for client in self._producers:
+            yield from (each for each in client.acknowledged() if each.partition.topic == RECORDS)
 
     def finish(self, timeout_s: float) -> Verdict:
         """After the faults were healed: ends all clients, reads everything back, and checks."""

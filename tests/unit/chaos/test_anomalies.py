@@ -333,6 +333,10 @@ def test_the_longest_gap_is_within_one_partition() -> None:
     story = Story().acknowledged(a=0).acknowledged(THERE, b=0, c=1, d=2).acknowledged(e=1)
     assert longest_gap_s(story.events, {"records"}) == 4.0
     assert longest_gap_s(story.events, {"others"}) == 0.0
+    # The gap of HERE is the longest one, and the last one to end.
+    end_s = story.events[-1].time_s
+    assert longest_gap_s(story.events, {"records"}, since_s=end_s - 0.5) == 4.0
+    assert longest_gap_s(story.events, {"records"}, since_s=end_s) == 0.0
 
 
 def test_an_anomaly_is_a_line_with_all_that_is_known() -> None:

@@ -14,7 +14,6 @@ from tests.cluster.chaos.history import Partition, Record, Step
 
 RECORDS_MAX = 50
 ABORTED_SHARE = 0.1
-FLUSH_S = 5.0
 
 
 class Copier:
@@ -66,10 +65,7 @@ class Copier:
                 offsets, metadata, timeout_s
             )
         )
-        if self._client.random.random() >= ABORTED_SHARE:
-            return True
-        self._line.producer.flush(FLUSH_S)
-        return False
+        return self._client.random.random() >= ABORTED_SHARE
 
 
 def following(batch: list[Record]) -> dict[Partition, int]:

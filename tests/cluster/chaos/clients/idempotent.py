@@ -10,6 +10,7 @@ from tests.cluster.chaos.clients.librdkafka import (
     error_of,
     is_fatal,
     record_of,
+    serving,
     write_acknowledgement,
 )
 from tests.cluster.chaos.clients.process import Client, run
@@ -38,7 +39,6 @@ class Idempotent:
             "message.timeout.ms": int(options.delivery_s * 1000),
             "request.timeout.ms": 5_000,
             "linger.ms": 10,
-            "error_cb": self._on_error,
         }
         return Producer(COMMON | settings)
 
@@ -50,13 +50,24 @@ class Idempotent:
             self._serve(interval_s)
             if self._is_broken:
                 self._reopen()
-        while self._in_flight and not self._client.is_late:
-            self._producer.flush(1.0)
+        while self._in_flight and not self._client.is_late and not self._is_broken:
+            self._flush(1.0)
 
     def _serve(self, seconds: float) -> None:
         """`poll` returns with the first delivery; the rate is kept nevertheless."""
-        self._producer.poll(0)
+        try:
+            with serving():
+                self._producer.poll(0)
+        except KafkaException:
+            self._is_broken = True
         self._client.wait(seconds)
+
+    def _flush(self, seconds: float) -> None:
+        try:
+            with serving():
+                self._producer.flush(seconds)
+        except KafkaException:
+            self._is_broken = True
 
     def _send(self) -> None:
         options, value = self._client.options, self._client.next_value()
@@ -89,13 +100,9 @@ class Idempotent:
     def _fail(self, value: str, is_definite: bool, reason: str) -> None:
         self._client.history.write(Failed, value=value, is_definite=is_definite, reason=reason)
 
-    def _on_error(self, error: KafkaError) -> None:
-        if is_fatal(error):
-            self._is_broken = True
-
     def _reopen(self) -> None:
         # Each record in flight is reported as failed.
-        self._producer.flush(5.0)
+        self._flush(5.0)
         self._in_flight = 0
         self._producer = self._open()
 

@@ -1,5 +1,7 @@
 """Settings, errors and records of librdkafka, as several clients need them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -30,6 +32,21 @@ def error_of(failure: KafkaException) -> KafkaError:
 
 def is_fatal(error: KafkaError) -> bool:
     return bool(error.fatal()) or error.code() == KafkaError._FATAL
+
+
+@contextmanager
+def serving() -> Iterator[None]:
+    """Around a call that calls back: KafkaException if the client has failed for good.
+
+    The binding raises a fatal error from such a call, and does not pass it to `error_cb`. If
+    another callback runs after that, Python makes a SystemError of it, with the error as its cause.
+    """
+    try:
+        yield
+    except SystemError as failure:
+        if isinstance(failure.__cause__, KafkaException):
+            raise failure.__cause__ from None
+        raise
 
 
 def record_of(message: Message) -> Record:

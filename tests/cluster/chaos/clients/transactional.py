@@ -13,7 +13,6 @@ from tests.cluster.chaos.history import Partition, Step
 
 RECORDS_MAX = 8
 COMMITTED_SHARE = 0.75
-FLUSH_S = 5.0
 
 
 def produce(client: Client) -> None:
@@ -35,9 +34,6 @@ def fill(client: Client, line: TransactionLine, count: int, is_committed: bool) 
     for _ in range(count):
         topic = client.random.choice(options.topics)
         line.send(Partition(topic, client.random.randrange(options.partitions)), "")
-    if not is_committed:
-        # An abort drops records that are still queued; these are to be in the log.
-        line.producer.flush(FLUSH_S)
     return is_committed
 
 

@@ -12,6 +12,7 @@ from tests.cluster.chaos.clients.librdkafka import (
     COMMON,
     error_of,
     record_of,
+    serving,
     write_acknowledgement,
 )
 from tests.cluster.chaos.clients.process import Client
@@ -25,6 +26,7 @@ from tests.cluster.chaos.history import (
 
 TRANSACTION_TIMEOUT_MS = 15_000
 CALL_S = 5.0
+FLUSH_S = 5.0
 # A step that takes longer than this cannot succeed: the coordinator has aborted the transaction.
 STEP_S = 3 * TRANSACTION_TIMEOUT_MS / 1000
 # librdkafka's `send_offsets_to_transaction` may never return, whatever its timeout is.
@@ -52,10 +54,13 @@ class TransactionLine:
         self._begun = 0
         self._transaction = ""
         self._producer: Producer | None = None
+        # Of the producer that is open.
+        self._has_undelivered = False
 
     def open(self) -> None:
         """Another producer of the transactional id: it ends what an earlier one has left open."""
         self._opened += 1
+        self._has_undelivered = False
         options = self._client.options
         self._producer = Producer(
             COMMON
@@ -119,9 +124,24 @@ class TransactionLine:
         self._note(Step.COMMITTED)
 
     def abort(self) -> None:
-        """A lost producer leaves the abort to the coordinator, or to the next producer."""
+        """A lost producer leaves the abort to the coordinator, or to the next producer.
+
+        ProducerLost also if records are not delivered, which may be in the log. librdkafka drops
+        them, here or before, and gives their sequence numbers to records of the next transaction,
+        with the same epoch: the broker has to take those for copies, and they would be lost.
+        """
+        if self._flush() or self._has_undelivered:
+            raise ProducerLost
         self._call(self.producer.abort_transaction)
         self._note(Step.ABORTED)
+
+    def _flush(self) -> int:
+        """The number of records that are not reported yet. ProducerLost."""
+        try:
+            with serving():
+                return self.producer.flush(FLUSH_S)
+        except KafkaException as failure:
+            raise ProducerLost from failure
 
     def _call(self, act: Callable[[float], object]) -> None:
         deadline = time.monotonic() + STEP_S
@@ -146,7 +166,8 @@ class TransactionLine:
 
         def run() -> None:
             try:
-                act(CALL_S)
+                with serving():
+                    act(CALL_S)
             except KafkaException as failure:
                 outcome.put(failure)
             else:
@@ -170,6 +191,7 @@ class TransactionLine:
         if error is None:
             write_acknowledgement(self._client.history, message)
         else:
+            self._has_undelivered = True
             self._fail(record_of(message).value, str(error), is_definite=False)
 
     def _fail(self, value: str, reason: str, *, is_definite: bool) -> None:

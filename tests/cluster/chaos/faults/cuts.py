@@ -79,6 +79,42 @@ class CutHost(_Cut):
         return list(itertools.chain(pairs, ((other, alone) for alone, other in pairs)))
 
 
+class CutBrokers(Fault):
+    """It keeps its session, and what it leads. If it is the controller, no ISR can change."""
+
+    name = "cut a broker off from the other brokers only"
+
+    def inject(self) -> None:
+        self.cut = self.random.choice([self.stage.controller(), self.a_leader()])
+        self.require_member(self.cut)
+        others = [broker.host for broker in self._others(self.cut)]
+        self.connections = [(self.cut.host, other) for other in others]
+        self.connections += [(other, self.cut.host) for other in others]
+        for client, server in self.connections:
+            self.stage.network.cut_port(client, server, PORT)
+
+    def check(self) -> None:
+        host, other = self.connections[0]
+        for client, server in ((host, other), (other, host)):
+            silent = connect_times_out(client, server, PORT)
+            require(silent, f"{client} cannot connect to the broker on {server}")
+        for client, port in ((self.stage.clients, PORT), (other, ZOOKEEPER_PORT)):
+            reached = not connect_times_out(client, host, port)
+            require(reached, f"{client} reaches port {port} of {host}")
+        reached = not connect_times_out(host, other, ZOOKEEPER_PORT)
+        require(reached, f"{host} reaches ZooKeeper on {other}")
+
+    def heal(self) -> None:
+        """FaultDidNothing if the session did not outlast it."""
+        self.require_member(self.cut)
+        for client, server in self.connections:
+            self.stage.network.mend_port(client, server, PORT)
+
+    @property
+    def target(self) -> str:
+        return str(self.cut)
+
+
 class CutZooKeeper(Fault):
     """Clients and brokers reach it. Its own host's ZooKeeper server goes on with the others."""
 

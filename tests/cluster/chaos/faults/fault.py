@@ -22,6 +22,8 @@ class Fault(ABC):
     name: ClassVar[str]
     # How long it stays after it was seen.
     lasts_s: float = LONG_S
+    # From a kill until the brokers that are left have replaced what was killed.
+    failover_s: float = 0.0
 
     def __init__(self, stage: Stage, random: Random, topic: str) -> None:
         """`topic` is one that clients write to: its leaders are worth hitting."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.cluster.chaos.broker import ChaosBroker
 from tests.cluster.chaos.faults.fault import Fault, require
-from tests.cluster.chaos.stage import SETTLE_TIMEOUT_S
+from tests.cluster.chaos.stage import SESSION_TIMEOUT_S, SETTLE_TIMEOUT_S
 from tests.cluster.chaos.waiting import wait_until
 
 # Controller and leader are killed within this.
@@ -24,10 +24,10 @@ class _Kill(Fault):
     def inject(self) -> None:
         self.killed = self.choose()
         pids = [broker.pid for broker in self.killed]
-        begin = time.monotonic()
+        self.begin_s = time.monotonic()
         for broker in self.killed:
             broker.kill()
-        self.took_s = time.monotonic() - begin
+        self.took_s = time.monotonic() - self.begin_s
         self._pids = pids
 
     def check(self) -> None:
@@ -46,7 +46,7 @@ class _Kill(Fault):
         return ", ".join(map(str, self.killed))
 
     def _wait_for_failover(self) -> None:
-        """Until those that are left have noticed, if there are any."""
+        """Until those that are left have noticed, if there are any, and have a controller."""
         left = [each for each in self.stage.brokers.values() if each not in self.killed]
         gone = {broker.broker_id for broker in self.killed}
 
@@ -55,7 +55,7 @@ class _Kill(Fault):
             return all(
                 view is not None
                 and not gone & view.brokers.keys()
-                and view.controller not in gone
+                and view.controller in view.brokers
                 and not any(
                     partition.leader in gone
                     for topic in view.topics.values()
@@ -64,7 +64,8 @@ class _Kill(Fault):
                 for view in views
             )
 
-        self.failover_s = wait_until(is_noticed, SETTLE_TIMEOUT_S, lambda: f"{gone} are noticed")
+        wait_until(is_noticed, SETTLE_TIMEOUT_S, lambda: f"{gone} are noticed")
+        self.failover_s = time.monotonic() - self.begin_s if left else 0.0
 
 
 class KillLeader(_Kill):
@@ -82,15 +83,29 @@ class KillController(_Kill):
 
 
 class KillAny(_Kill):
-    """Started again at once, before its session ends: it replaces its own registration."""
+    """Started again at once, before its session ends: it replaces its own registration.
+
+    Also beside a fault of the background, which stays until it heals.
+    """
 
     name = "kill a broker, and start it again at once"
 
     def choose(self) -> list[ChaosBroker]:
         return [self.random.choice(list(self.stage.brokers.values()))]
 
+    def check(self) -> None:
+        super().check()
+        for broker in self.killed:
+            broker.start()
+        away_s = time.monotonic() - self.begin_s
+        require(away_s < SESSION_TIMEOUT_S, f"{self.target} is started within its session")
+
+    def heal(self) -> None:
+        for broker in self.killed:
+            broker.wait_until_ready()
+
     def _wait_for_failover(self) -> None:
-        self.failover_s = 0.0
+        return
 
 
 class KillControllerAndLeader(_Kill):
