@@ -255,7 +255,7 @@ MUTANTS = (
     Mutant(a_follower_truncates_to_its_high_watermark, FEW, "invariant [345]: "),
     Mutant(a_follower_truncates_to_the_leaders_end_only, FEW, "invariant [2345]: "),
     Mutant(
-        producers_are_not_rolled_back, range(60, 80), "invariant (3|8|11): |was acknowledged at"
+        producers_are_not_rolled_back, range(26, 46), "invariant (3|8|11): |was acknowledged at"
     ),
     Mutant(
         no_epoch_is_cut_with_no_record,

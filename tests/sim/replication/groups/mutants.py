@@ -82,7 +82,7 @@ GROUP_MUTANTS = (
         "invariant 10: .* is lost|are both ProducerIdAndEpoch",
     ),
     Mutant(a_shard_outlives_its_leader_epoch, range(19, 39), "invariant 10: "),
-    Mutant(a_load_stops_at_the_high_watermark, SEEDS, "invariant 10: "),
+    Mutant(a_load_stops_at_the_high_watermark, range(21, 41), "invariant 10: "),
     Mutant(a_load_forgets_the_members, SEEDS, "invariant 10: .* (is of|is owned by) .* and"),
     Mutant(a_commit_of_any_generation_is_accepted, SEEDS, "invariant 10: .* out of date"),
 )
