@@ -92,7 +92,6 @@ def write_request(
     replica_id, replica_epoch = replica
     out += _REPLICA_PREFIX
     out += _REPLICA.pack(replica_id, replica_epoch, 0)
-    # No tags behind the replica's state.
     out[: _LENGTH.size] = _LENGTH.pack(len(out) - _LENGTH.size)
     return out
 
@@ -113,6 +112,7 @@ def _read_request(frame: memoryview) -> Request | None:
     if api_key != _API_KEY or version != VERSION or name_bytes < 0:
         return None
     at: cython.Py_ssize_t = _REQUEST_HEADER.size + name_bytes
+    # The codec refuses a client id that is no text.
     bytes(frame[_REQUEST_HEADER.size : at]).decode("utf-8")
     no_tags, wait_ms, bytes_min, bytes_max, isolation, session_id, session_epoch = (
         _LIMITS.unpack_from(frame, at)
