@@ -66,14 +66,14 @@ class ParkedFetch(Promise):
     batches of all requests of a turn are sent together.
     """
 
-    __slots__ = ("_is_woken", "_look", "_missing", "answering", "is_due", "line")
+    __slots__ = ("_is_woken", "_look", "_missing", "answering", "is_due", "slot")
 
     def __init__(
-        self, answering: _Answering, line: "_Line", look: Callable[["ParkedFetch"], None]
+        self, answering: _Answering, slot: "_FollowerSlot", look: Callable[["ParkedFetch"], None]
     ) -> None:
         super().__init__()
         self.answering = answering
-        self.line = line
+        self.slot = slot
         self.is_due = False
         self._look = look
         self._missing = 0
@@ -99,7 +99,7 @@ class ParkedFetch(Promise):
         self.wake()
 
 
-class _Line:
+class _FollowerSlot:
     """The parked fetch of one follower, and its deadline."""
 
     __slots__ = ("deadline", "parked")
@@ -141,7 +141,7 @@ class ReplicaFetchPath:
         self._steady_ns = services.clock.steady_ns
         self._handler: Any = None
         # By broker id.
-        self._lines: dict[int, _Line] = {}
+        self._slots: dict[int, _FollowerSlot] = {}
 
     def handle(
         self, frame: memoryview, session: Session
@@ -209,11 +209,11 @@ class ReplicaFetchPath:
     def _park(
         self, answering: _Answering, reading: Reading, follower_id: int, wait_ms: int
     ) -> PendingResponse:
-        line = self._lines.get(follower_id)
-        if line is None:
-            line = self._lines[follower_id] = _Line()
-        parked = ParkedFetch(answering, line, self._look)
-        line.park(parked, wait_ms)
+        slot = self._slots.get(follower_id)
+        if slot is None:
+            slot = self._slots[follower_id] = _FollowerSlot()
+        parked = ParkedFetch(answering, slot, self._look)
+        slot.park(parked, wait_ms)
         answering.fetch.park(parked, reading)
         return make_pending((parked, _response_of, partial(self._drop, parked), False, 0))
 
@@ -239,7 +239,7 @@ class ReplicaFetchPath:
         answering = parked.answering
         if parked.is_due or answering.fetch.is_enough(reading):
             answering.context.leave(parked)
-            parked.line.leave(parked)
+            parked.slot.leave(parked)
             parked.keep(self._answer(answering, reading))
         else:
             answering.fetch.park(parked, reading)
@@ -248,7 +248,7 @@ class ReplicaFetchPath:
         """The follower has disconnected."""
         parked.cancel()
         parked.answering.context.leave(parked)
-        parked.line.close(parked)
+        parked.slot.close(parked)
 
     async def _answer_cold(self, answering: _Answering, reading: Reading) -> ResponseParts:
         """Does not wait for more: there is something to read already."""

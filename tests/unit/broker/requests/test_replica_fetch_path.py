@@ -255,8 +255,8 @@ class Leader:
 
     @property
     def parked_of(self) -> dict[int, ParkedFetch]:
-        lines = self.path._lines
-        return {each: line.parked for each, line in lines.items() if line.parked is not None}
+        slots = self.path._slots
+        return {each: slot.parked for each, slot in slots.items() if slot.parked is not None}
 
     def kept_session(self, follower: Incarnation = OTHER) -> Any:
         (session,) = self.sessions._by_broker[follower.broker_id]._sessions.values()
@@ -1377,8 +1377,8 @@ class Place:
     @property
     def parked(self) -> int:
         return sum(
-            line.parked is not None
-            for line in self.leader.dispatch._replica_fetches._lines.values()
+            slot.parked is not None
+            for slot in self.leader.dispatch._replica_fetches._slots.values()
         )
 
 
